@@ -4,13 +4,13 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from openclaw.automation.settings import HeartbeatSettings
 from openclaw.core.errors import NotFound
 from openclaw.core.keys import DEFAULT_AGENT, normalise_agent
 from openclaw.core.provider import ThinkingLevel
-from openclaw.core.settings import Count, Millis, Settings, cache_per_settings, doc
+from openclaw.core.settings import Count, Millis, Settings, cache_per_settings
 from openclaw.memory.settings import MemorySearchOverride, MemorySearchSettings
 from openclaw.models.settings import RuntimeSettings
 from openclaw.security.settings import AgentToolSettings, ElevatedDefault, SandboxSettings
@@ -28,76 +28,91 @@ _NESTED = re.compile(r"[*+}]\??\)*[^()]*\)[*+{]")
 class ModelChoiceSettings(Settings, frozen=True):
     """A primary model and what to use when it fails."""
 
-    primary: Annotated[str | None, doc("provider/model or an alias")] = None
-    fallbacks: Annotated[tuple[str, ...], doc("tried in this order when the primary fails")] = ()
+    primary: str | None = None
+    """provider/model or an alias"""
+    fallbacks: tuple[str, ...] = ()
+    """tried in this order when the primary fails"""
 
 
 class ModelPreference(Settings, frozen=True):
     """What is wanted of one model."""
 
-    alias: Annotated[str | None, doc("a short name for it")] = None
-    params: Annotated[Mapping[str, Any], doc("request parameters such as temperature or thinking")] = field(
-        default_factory=dict
-    )
+    alias: str | None = None
+    """a short name for it"""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """request parameters such as temperature or thinking"""
 
 
 class IdentitySettings(Settings, frozen=True):
     """How an agent presents itself."""
 
-    name: Annotated[str | None, doc("its name")] = None
-    theme: Annotated[str | None, doc("a few words on its manner")] = None
-    emoji: Annotated[str | None, doc("one emoji")] = None
-    avatar: Annotated[str | None, doc("path or address of a picture")] = None
+    name: str | None = None
+    """its name"""
+    theme: str | None = None
+    """a few words on its manner"""
+    emoji: str | None = None
+    """one emoji"""
+    avatar: str | None = None
+    """path or address of a picture"""
 
 
 class SubagentSettings(Settings, frozen=True):
     """`subagents`: work handed to others."""
 
-    delegation_mode: Annotated[
-        Literal["suggest", "prefer"] | None, doc("suggest mentions sub-agents, prefer makes the agent a coordinator")
-    ] = None
-    allow_agents: Annotated[
-        tuple[str, ...] | None, doc("agents that may be started, * for any; only the agent itself when absent")
-    ] = None
-    model: Annotated[str | ModelChoiceSettings | None, doc("their model; the agent's own when absent")] = None
-    thinking: Annotated[ThinkingLevel | None, doc("how hard they think")] = None
-    require_agent_id: Annotated[bool, doc("sessions_spawn must name the agent")] = False
+    delegation_mode: Literal["suggest", "prefer"] | None = None
+    """suggest mentions sub-agents, prefer makes the agent a coordinator"""
+    allow_agents: tuple[str, ...] | None = None
+    """agents that may be started, * for any; only the agent itself when absent"""
+    model: str | ModelChoiceSettings | None = None
+    """their model; the agent's own when absent"""
+    thinking: ThinkingLevel | None = None
+    """how hard they think"""
+    require_agent_id: bool = False
+    """sessions_spawn must name the agent"""
 
 
 class SubagentDefaults(SubagentSettings, frozen=True):
     """`agents.defaults.subagents`: work handed to others, and its limits."""
 
-    max_concurrent: Annotated[Count, doc("sub-agents that run at once")] = 8
-    max_spawn_depth: Annotated[int, doc("how deep sub-agents may start sub-agents", ge=1, le=5)] = 5
-    max_children_per_agent: Annotated[int, doc("running sub-agents of one session", ge=1, le=20)] = 5
-    run_timeout_seconds: Annotated[float, doc("longest run of a sub-agent; 0 means no limit", ge=0)] = 0
-    archive_after_minutes: Annotated[float, doc("when an ended one leaves the list; 0 keeps it", ge=0)] = 60
+    max_concurrent: Count = 8
+    """sub-agents that run at once"""
+    max_spawn_depth: Annotated[int, Meta(ge=1, le=5)] = 5
+    """how deep sub-agents may start sub-agents"""
+    max_children_per_agent: Annotated[int, Meta(ge=1, le=20)] = 5
+    """running sub-agents of one session"""
+    run_timeout_seconds: Annotated[float, Meta(ge=0)] = 0
+    """longest run of a sub-agent; 0 means no limit"""
+    archive_after_minutes: Annotated[float, Meta(ge=0)] = 60
+    """when an ended one leaves the list; 0 keeps it"""
 
 
 class BlockChunkSettings(Settings, frozen=True):
     """`agents.defaults.blockStreamingChunk`: how long the blocks of an answer are."""
 
-    min_chars: Annotated[int, doc("a block is at least so long", ge=1)] = 800
-    max_chars: Annotated[int, doc("and at most so long, and never longer than a message", ge=1)] = 1_200
-    break_preference: Annotated[Literal["paragraph", "newline", "sentence"], doc("where a block ends, if it can")] = (
-        "paragraph"
-    )
+    min_chars: Annotated[int, Meta(ge=1)] = 800
+    """a block is at least so long"""
+    max_chars: Annotated[int, Meta(ge=1)] = 1_200
+    """and at most so long, and never longer than a message"""
+    break_preference: Literal["paragraph", "newline", "sentence"] = "paragraph"
+    """where a block ends, if it can"""
 
 
 class BlockCoalesceSettings(Settings, frozen=True):
     """`agents.defaults.blockStreamingCoalesce`: short texts between tool calls, put together."""
 
-    min_chars: Annotated[int, doc("what is shorter waits for the text that follows", ge=1)] = 1
+    min_chars: Annotated[int, Meta(ge=1)] = 1
+    """what is shorter waits for the text that follows"""
 
 
 class HumanDelaySettings(Settings, frozen=True):
     """`humanDelay`: a pause before every part of an answer but the first, as a person takes one."""
 
-    mode: Annotated[
-        Literal["off", "natural", "custom"], doc("no pause, 0.8 to 2.5 seconds, or between minMs and maxMs")
-    ] = "off"
-    min_ms: Annotated[Millis | None, doc("the shortest pause of custom; 800 if unset")] = None
-    max_ms: Annotated[Millis | None, doc("and the longest; 2500 if unset")] = None
+    mode: Literal["off", "natural", "custom"] = "off"
+    """no pause, 0.8 to 2.5 seconds, or between minMs and maxMs"""
+    min_ms: Millis | None = None
+    """the shortest pause of custom; 800 if unset"""
+    max_ms: Millis | None = None
+    """and the longest; 2500 if unset"""
 
     def seconds(self, share: float) -> float:
         """The pause at `share` (0 to 1) between the shortest and the longest."""
@@ -112,25 +127,19 @@ class HumanDelaySettings(Settings, frozen=True):
 class ContextLimits(Settings, frozen=True):
     """`contextLimits`: how many characters of something a model is shown."""
 
-    memory_get_max_chars: Annotated[
-        Annotated[int, doc("", ge=1, le=250_000)] | None, doc("most that memory_get shows at once; 12000 if unset")
-    ] = None
-    post_compaction_max_chars: Annotated[
-        Annotated[int, doc("", ge=1, le=50_000)] | None,
-        doc("most of compaction.postCompactionSections; 1800 if unset"),
-    ] = None
+    memory_get_max_chars: Annotated[int, Meta(ge=1, le=250_000)] | None = None
+    """most that memory_get shows at once; 12000 if unset"""
+    post_compaction_max_chars: Annotated[int, Meta(ge=1, le=50_000)] | None = None
+    """most of compaction.postCompactionSections; 1800 if unset"""
 
 
 class GroupChatSettings(Settings, frozen=True):
     """`messages.groupChat`, and `groupChat` of an agent, which comes first."""
 
-    mention_patterns: Annotated[
-        tuple[str, ...] | None,
-        doc("regular expressions: a message in a group that fits one mentions the assistant, in any case of letters"),
-    ] = None
-    history_limit: Annotated[
-        Millis | None, doc("how many messages of a group it is told that did not mention it; 0 for none, 50 if unset")
-    ] = None
+    mention_patterns: tuple[str, ...] | None = None
+    """regular expressions: a message in a group that fits one mentions the assistant, in any case of letters"""
+    history_limit: Millis | None = None
+    """how many messages of a group it is told that did not mention it; 0 for none, 50 if unset"""
 
     def __post_init__(self) -> None:
         for pattern in self.mention_patterns or ():
@@ -146,112 +155,132 @@ class GroupChatSettings(Settings, frozen=True):
 class AgentDefaults(Settings, frozen=True):
     """`agents.defaults`: what every agent starts from."""
 
-    model: Annotated[
-        str | ModelChoiceSettings | None, doc("the model to use: a reference, or primary and fallbacks")
-    ] = None
-    image_model: Annotated[str | ModelChoiceSettings | None, doc("looks at images when the model in use cannot")] = None
-    models: Annotated[Mapping[str, ModelPreference], doc("aliases and parameters by model reference")] = field(
-        default_factory=dict
-    )
-    workspace: Annotated[str | None, doc("directory of the default agent's files")] = None
-    skip_bootstrap: Annotated[bool, doc("no workspace file in any prompt, and no starter files in the workspace")] = (
-        False
-    )
-    bootstrap_max_chars: Annotated[int, doc("most characters of one workspace file in the prompt", ge=1)] = 20_000
-    bootstrap_total_max_chars: Annotated[int, doc("most characters of all workspace files in the prompt", ge=1)] = (
-        60_000
-    )
-    bootstrap_untrusted_max_chars: Annotated[
-        int, doc("most characters of one file of a workspace that is not trusted", ge=1)
-    ] = 4_000
-    bootstrap_prompt_truncation_warning: Annotated[
-        Literal["off", "once", "always"], doc("tell the model when files were shortened")
-    ] = "always"
-    user_timezone: Annotated[str | None, doc("IANA time zone of the user; the machine's when absent")] = None
-    time_format: Annotated[Literal["auto", "12", "24"], doc("how the time of day is told; auto is 24 hours")] = "auto"
-    repo_root: Annotated[str | None, doc("repository shown to the model; found through git when absent")] = None
-    heartbeat: Annotated[HeartbeatSettings | None, doc("a regular look at what needs attention")] = None
-    subagents: Annotated[SubagentDefaults, doc("work handed to others, and its limits")] = SubagentDefaults()
-    thinking_default: Annotated[ThinkingLevel | None, doc("how hard to think when nothing else says so")] = None
-    verbose_default: Annotated[
-        Literal["off", "on", "full"], doc("what is told of tools, before anybody says /verbose")
-    ] = "off"
-    reasoning_default: Annotated[
-        Literal["off", "on", "stream"],
-        doc("whether reasoning is shown, before anybody says /reasoning"),
-    ] = "off"
-    trace_default: Annotated[Literal["off", "on"], doc("tell what plugins changed, before anybody says /trace")] = "off"
-    context_tokens: Annotated[
-        Count | None, doc("use at most so much of a model's context window; all of it if unset")
-    ] = None
-    timeout_seconds: Annotated[float, doc("longest run; 0 means no limit", ge=0)] = 172_800
-    max_concurrent: Annotated[Count | None, doc("runs at once over all sessions")] = None
-    block_streaming_default: Annotated[
-        Literal["off", "on"], doc("send finished parts of an answer while the rest is written, where messages stay")
-    ] = "off"
-    block_streaming_break: Annotated[
-        Literal["text_end", "message_end"], doc("send a part as soon as it is long enough, or when its message ended")
-    ] = "text_end"
-    block_streaming_chunk: Annotated[BlockChunkSettings, doc("how long the parts are")] = BlockChunkSettings()
-    block_streaming_coalesce: Annotated[BlockCoalesceSettings, doc("short parts, put together")] = (
-        BlockCoalesceSettings()
-    )
-    human_delay: Annotated[HumanDelaySettings, doc("pauses between the parts of an answer")] = HumanDelaySettings()
-    typing_mode: Annotated[
-        Literal["never", "instant", "thinking", "message"],
-        doc("show typing never, from when a message is accepted, from when a model is asked, or from its first words"),
-    ] = "instant"
-    typing_interval_seconds: Annotated[
-        float, doc("repeat the typing notice so often; 0 means as the platform needs it", ge=0)
-    ] = 0
-    compaction: Annotated[CompactionSettings, doc("when a conversation outgrows its model")] = CompactionSettings()
-    context_limits: Annotated[ContextLimits, doc("how much of something a model is shown")] = ContextLimits()
-    context_pruning: Annotated[PruningSettings, doc("old tool results shown shortened")] = PruningSettings()
-    skills: Annotated[tuple[str, ...] | None, doc("the only skills agents may use; all when absent")] = None
-    params: Annotated[Mapping[str, Any], doc("request parameters for every model")] = field(default_factory=dict)
-    memory_search: Annotated[MemorySearchSettings, doc("how notes are found again")] = MemorySearchSettings()
-    sandbox: Annotated[SandboxSettings, doc("a box for files and commands")] = SandboxSettings()
-    elevated_default: Annotated[
-        ElevatedDefault | None, doc("whether sessions may leave their sandbox before anybody says /elevated; off")
-    ] = None
-    acknowledge_elevated_default: Annotated[
-        bool, doc("says that elevatedDefault above off is meant; without it the owner is asked each time")
-    ] = False
+    model: str | ModelChoiceSettings | None = None
+    """the model to use: a reference, or primary and fallbacks"""
+    image_model: str | ModelChoiceSettings | None = None
+    """looks at images when the model in use cannot"""
+    models: Mapping[str, ModelPreference] = field(default_factory=dict)
+    """aliases and parameters by model reference"""
+    workspace: str | None = None
+    """directory of the default agent's files"""
+    skip_bootstrap: bool = False
+    """no workspace file in any prompt, and no starter files in the workspace"""
+    bootstrap_max_chars: Annotated[int, Meta(ge=1)] = 20_000
+    """most characters of one workspace file in the prompt"""
+    bootstrap_total_max_chars: Annotated[int, Meta(ge=1)] = 60_000
+    """most characters of all workspace files in the prompt"""
+    bootstrap_untrusted_max_chars: Annotated[int, Meta(ge=1)] = 4_000
+    """most characters of one file of a workspace that is not trusted"""
+    bootstrap_prompt_truncation_warning: Literal["off", "once", "always"] = "always"
+    """tell the model when files were shortened"""
+    user_timezone: str | None = None
+    """IANA time zone of the user; the machine's when absent"""
+    time_format: Literal["auto", "12", "24"] = "auto"
+    """how the time of day is told; auto is 24 hours"""
+    repo_root: str | None = None
+    """repository shown to the model; found through git when absent"""
+    heartbeat: HeartbeatSettings | None = None
+    """a regular look at what needs attention"""
+    subagents: SubagentDefaults = SubagentDefaults()
+    """work handed to others, and its limits"""
+    thinking_default: ThinkingLevel | None = None
+    """how hard to think when nothing else says so"""
+    verbose_default: Literal["off", "on", "full"] = "off"
+    """what is told of tools, before anybody says /verbose"""
+    reasoning_default: Literal["off", "on", "stream"] = "off"
+    """whether reasoning is shown, before anybody says /reasoning"""
+    trace_default: Literal["off", "on"] = "off"
+    """tell what plugins changed, before anybody says /trace"""
+    context_tokens: Count | None = None
+    """use at most so much of a model's context window; all of it if unset"""
+    timeout_seconds: Annotated[float, Meta(ge=0)] = 172_800
+    """longest run; 0 means no limit"""
+    max_concurrent: Count | None = None
+    """runs at once over all sessions"""
+    block_streaming_default: Literal["off", "on"] = "off"
+    """send finished parts of an answer while the rest is written, where messages stay"""
+    block_streaming_break: Literal["text_end", "message_end"] = "text_end"
+    """send a part as soon as it is long enough, or when its message ended"""
+    block_streaming_chunk: BlockChunkSettings = BlockChunkSettings()
+    """how long the parts are"""
+    block_streaming_coalesce: BlockCoalesceSettings = BlockCoalesceSettings()
+    """short parts, put together"""
+    human_delay: HumanDelaySettings = HumanDelaySettings()
+    """pauses between the parts of an answer"""
+    typing_mode: Literal["never", "instant", "thinking", "message"] = "instant"
+    """show typing never, from when a message is accepted, from when a model is asked, or from its first words"""
+    typing_interval_seconds: Annotated[float, Meta(ge=0)] = 0
+    """repeat the typing notice so often; 0 means as the platform needs it"""
+    compaction: CompactionSettings = CompactionSettings()
+    """when a conversation outgrows its model"""
+    context_limits: ContextLimits = ContextLimits()
+    """how much of something a model is shown"""
+    context_pruning: PruningSettings = PruningSettings()
+    """old tool results shown shortened"""
+    skills: tuple[str, ...] | None = None
+    """the only skills agents may use; all when absent"""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """request parameters for every model"""
+    memory_search: MemorySearchSettings = MemorySearchSettings()
+    """how notes are found again"""
+    sandbox: SandboxSettings = SandboxSettings()
+    """a box for files and commands"""
+    elevated_default: ElevatedDefault | None = None
+    """whether sessions may leave their sandbox before anybody says /elevated; off"""
+    acknowledge_elevated_default: bool = False
+    """says that elevatedDefault above off is meant; without it the owner is asked each time"""
 
 
 class AgentEntry(Settings, frozen=True):
     """One agent of `agents.list`."""
 
-    id: Annotated[str, doc("its id: letters, digits, - and _", min_length=1, max_length=64)]
-    default: Annotated[bool, doc("use it when no agent is named")] = False
-    name: Annotated[str | None, doc("a name for people")] = None
-    workspace: Annotated[str | None, doc("directory of its files")] = None
-    agent_dir: Annotated[str | None, doc("directory of its credentials and state")] = None
-    model: Annotated[str | ModelChoiceSettings | None, doc("its model: a reference, or primary and fallbacks")] = None
-    identity: Annotated[IdentitySettings, doc("how it presents itself")] = IdentitySettings()
-    group_chat: Annotated[GroupChatSettings, doc("groups, for this agent")] = GroupChatSettings()
-    context_limits: Annotated[ContextLimits, doc("how much of something its model is shown")] = ContextLimits()
-    human_delay: Annotated[HumanDelaySettings | None, doc("its own pauses between the parts of an answer")] = None
-    heartbeat: Annotated[
-        HeartbeatSettings | None, doc("its own heartbeat; if any agent has one, only those agents have heartbeats")
-    ] = None
-    subagents: Annotated[SubagentSettings, doc("work handed to others")] = SubagentSettings()
-    skills: Annotated[tuple[str, ...] | None, doc("the only skills it may use; those of the defaults when absent")] = (
-        None
-    )
-    skills_limits: Annotated[SkillsLimits, doc("how much of the prompt its skills may take")] = SkillsLimits()
-    params: Annotated[Mapping[str, Any], doc("request parameters for its runs")] = field(default_factory=dict)
-    agent_runtime: Annotated[RuntimeSettings, doc("what carries out its turns, whatever the model")] = RuntimeSettings()
-    memory_search: Annotated[MemorySearchOverride | None, doc("how its notes are found again")] = None
-    sandbox: Annotated[SandboxSettings | None, doc("its own box for files and commands")] = None
-    tools: Annotated[AgentToolSettings, doc("its tools, out of those that remain for all")] = AgentToolSettings()
+    id: Annotated[str, Meta(min_length=1, max_length=64)]
+    """its id: letters, digits, - and _"""
+    default: bool = False
+    """use it when no agent is named"""
+    name: str | None = None
+    """a name for people"""
+    workspace: str | None = None
+    """directory of its files"""
+    agent_dir: str | None = None
+    """directory of its credentials and state"""
+    model: str | ModelChoiceSettings | None = None
+    """its model: a reference, or primary and fallbacks"""
+    identity: IdentitySettings = IdentitySettings()
+    """how it presents itself"""
+    group_chat: GroupChatSettings = GroupChatSettings()
+    """groups, for this agent"""
+    context_limits: ContextLimits = ContextLimits()
+    """how much of something its model is shown"""
+    human_delay: HumanDelaySettings | None = None
+    """its own pauses between the parts of an answer"""
+    heartbeat: HeartbeatSettings | None = None
+    """its own heartbeat; if any agent has one, only those agents have heartbeats"""
+    subagents: SubagentSettings = SubagentSettings()
+    """work handed to others"""
+    skills: tuple[str, ...] | None = None
+    """the only skills it may use; those of the defaults when absent"""
+    skills_limits: SkillsLimits = SkillsLimits()
+    """how much of the prompt its skills may take"""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """request parameters for its runs"""
+    agent_runtime: RuntimeSettings = RuntimeSettings()
+    """what carries out its turns, whatever the model"""
+    memory_search: MemorySearchOverride | None = None
+    """how its notes are found again"""
+    sandbox: SandboxSettings | None = None
+    """its own box for files and commands"""
+    tools: AgentToolSettings = AgentToolSettings()
+    """its tools, out of those that remain for all"""
 
 
 class AgentsSettings(Settings, frozen=True):
     """`agents`: defaults and the list."""
 
-    defaults: Annotated[AgentDefaults, doc("what every agent starts from")] = AgentDefaults()
-    list: Annotated[tuple[AgentEntry, ...], doc("the agents; without any there is one called main")] = ()
+    defaults: AgentDefaults = AgentDefaults()
+    """what every agent starts from"""
+    list: tuple[AgentEntry, ...] = ()
+    """the agents; without any there is one called main"""
 
 
 class ResolvedAgent(Struct, frozen=True, kw_only=True):

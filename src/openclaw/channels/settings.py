@@ -4,55 +4,51 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from openclaw.core.secret import Secret
-from openclaw.core.settings import Millis, Settings, doc
+from openclaw.core.settings import Millis, Settings
 from openclaw.security.settings import Id, NarrowSettings
 
 
 class DeliverySettings(Settings, frozen=True):
     """`delivery`: how messages to people on channels are sent."""
 
-    unsure: Annotated[
-        Literal["resend", "hold"],
-        doc("a message that left without an answer from the platform: send it again, or hold it for you to decide"),
-    ] = "resend"
+    unsure: Literal["resend", "hold"] = "resend"
+    """a message that left without an answer from the platform: send it again, or hold it for you to decide"""
 
 
 class GroupSettings(Settings, frozen=True):
     """`channels.<channel>.groups.<id>`: one group, or with * every group that is not named."""
 
-    enabled: Annotated[bool, doc("hear this group")] = True
-    require_mention: Annotated[bool | None, doc("hear only what mentions the assistant; true when nobody says")] = None
-    allow_from: Annotated[tuple[Id, ...] | None, doc("who is heard in it, instead of groupAllowFrom")] = None
-    tools: Annotated[NarrowSettings, doc("tools in this group, out of those that remain")] = NarrowSettings()
-    tools_by_sender: Annotated[
-        Mapping[str, NarrowSettings], doc("and by who speaks: channel:CHANNEL:ID, id:, e164:, username:, name: or *")
-    ] = field(default_factory=dict)
+    enabled: bool = True
+    """hear this group"""
+    require_mention: bool | None = None
+    """hear only what mentions the assistant; true when nobody says"""
+    allow_from: tuple[Id, ...] | None = None
+    """who is heard in it, instead of groupAllowFrom"""
+    tools: NarrowSettings = NarrowSettings()
+    """tools in this group, out of those that remain"""
+    tools_by_sender: Mapping[str, NarrowSettings] = field(default_factory=dict)
+    """and by who speaks: channel:CHANNEL:ID, id:, e164:, username:, name: or *"""
 
 
 class BlockStreaming(Settings, frozen=True):
     """`channels.<channel>.streaming.block`."""
 
-    enabled: Annotated[
-        bool | None, doc("send finished parts of an answer as messages; agents.defaults.blockStreamingDefault if unset")
-    ] = None
+    enabled: bool | None = None
+    """send finished parts of an answer as messages; agents.defaults.blockStreamingDefault if unset"""
 
 
 class StreamingSettings(Settings, frozen=True):
     """`channels.<channel>.streaming`: what people see of an answer while it is written."""
 
-    mode: Annotated[
-        Literal["off", "partial", "block", "progress"] | None,
-        doc(
-            "edit one message: with the text so far, with whole paragraphs, or with the tools in use; partial if unset"
-        ),
-    ] = None
-    chunk_mode: Annotated[
-        Literal["length", "newline"], doc("a long answer is cut where it must be, or every paragraph is a message")
-    ] = "length"
-    block: Annotated[BlockStreaming, doc("finished parts as messages of their own")] = BlockStreaming()
+    mode: Literal["off", "partial", "block", "progress"] | None = None
+    """edit one message: with the text so far, with whole paragraphs, or with the tools in use; partial if unset"""
+    chunk_mode: Literal["length", "newline"] = "length"
+    """a long answer is cut where it must be, or every paragraph is a message"""
+    block: BlockStreaming = BlockStreaming()
+    """finished parts as messages of their own"""
 
 
 class CredentialFile(Struct, frozen=True):
@@ -82,37 +78,37 @@ class ChannelSettings(Settings, frozen=True):
     ONE_ANSWER: ClassVar[bool] = False
     """Whether all that a run says is one message, at its end."""
 
-    enabled: Annotated[bool, doc("hear anybody on it at all")] = True
-    name: Annotated[str, doc("what to call it in lists")] = ""
-    dm_policy: Annotated[
-        Literal["pairing", "allowlist", "open", "disabled"],
-        doc("direct messages: strangers get a code for you to approve, are ignored, are heard, or nobody is heard"),
-    ] = "pairing"
-    allow_from: Annotated[tuple[Id, ...], doc("who is heard in direct messages; open needs *")] = ()
-    group_policy: Annotated[
-        Literal["allowlist", "open", "disabled"], doc("groups: those listed, all, or none are heard")
-    ] = "allowlist"
-    group_allow_from: Annotated[tuple[Id, ...] | None, doc("who is heard in groups; allowFrom when left out")] = None
-    groups: Annotated[Mapping[str, GroupSettings], doc("groups, channels and rooms by id; * for all others")] = field(
-        default_factory=dict
-    )
-    response_prefix: Annotated[
-        str | None, doc("what answers on it begin with, instead of messages.responsePrefix; empty for nothing")
-    ] = None
+    enabled: bool = True
+    """hear anybody on it at all"""
+    name: str = ""
+    """what to call it in lists"""
+    dm_policy: Literal["pairing", "allowlist", "open", "disabled"] = "pairing"
+    """direct messages: strangers get a code for you to approve, are ignored, are heard, or nobody is heard"""
+    allow_from: tuple[Id, ...] = ()
+    """who is heard in direct messages; open needs *"""
+    group_policy: Literal["allowlist", "open", "disabled"] = "allowlist"
+    """groups: those listed, all, or none are heard"""
+    group_allow_from: tuple[Id, ...] | None = None
+    """who is heard in groups; allowFrom when left out"""
+    groups: Mapping[str, GroupSettings] = field(default_factory=dict)
+    """groups, channels and rooms by id; * for all others"""
+    response_prefix: str | None = None
+    """what answers on it begin with, instead of messages.responsePrefix; empty for nothing"""
     text_chunk_limit: Annotated[
         int,
-        doc("the longest message, where the platform would take a longer one; 0 means what it takes", ge=0),
+        Meta(ge=0),
     ] = 0
-    history_limit: Annotated[Millis | None, doc("as messages.groupChat.historyLimit, for this channel")] = None
-    media_max_mb: Annotated[int, doc("the largest file that is opened, in megabytes", ge=1, le=1000)] = 20
-    streaming: Annotated[StreamingSettings, doc("what is seen of an answer while it is written")] = StreamingSettings()
-    reaction_level: Annotated[
-        Literal["off", "ack", "minimal", "extensive"],
-        doc("how freely the assistant is told to react with emoji, where the platform has reactions"),
-    ] = "minimal"
-    accounts: Annotated[
-        Mapping[str, "ChannelSettings"], doc("several accounts, by name; each is as the channel where it says nothing")
-    ] = field(default_factory=dict)
+    """the longest message, where the platform would take a longer one; 0 means what it takes"""
+    history_limit: Millis | None = None
+    """as messages.groupChat.historyLimit, for this channel"""
+    media_max_mb: Annotated[int, Meta(ge=1, le=1000)] = 20
+    """the largest file that is opened, in megabytes"""
+    streaming: StreamingSettings = StreamingSettings()
+    """what is seen of an answer while it is written"""
+    reaction_level: Literal["off", "ack", "minimal", "extensive"] = "minimal"
+    """how freely the assistant is told to react with emoji, where the platform has reactions"""
+    accounts: Mapping[str, "ChannelSettings"] = field(default_factory=dict)
+    """several accounts, by name; each is as the channel where it says nothing"""
 
     def credential(self, account: str, variables: Mapping[str, str]) -> Secret | CredentialFile | None:
         """What opens the account, or the file that has it; None when it is not configured."""

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct, inspect
 
 from openclaw.config import schema
+from openclaw.config.field_docs import field_docs
 from openclaw.config.tree import Path, format_path, kind_of, parse_path
 from openclaw.core.deferred import difflib
 from openclaw.core.errors import InvalidRequest, NotFound
@@ -397,22 +398,24 @@ def lookup(text: str) -> Setting:
     path = parse_path(text)
     kind: inspect.Type = schema.root()
     found: inspect.Field | None = None
+    doc = ""
     for depth, part in enumerate(path):
-        field = _field(kind, part)
+        field, doc = _field(kind, part)
         inner = field.type if field else schema.child_type(kind, part)
         if inner is None:
             raise NotFound(_missing(path[: depth + 1], kind))
         kind, found = inner, field
-    return _describe(format_path(path), kind, schema.doc_of(kind), found)
+    return _describe(format_path(path), kind, doc, found)
 
 
-def _field(kind: inspect.Type, part: str | int) -> inspect.Field | None:
+def _field(kind: inspect.Type, part: str | int) -> tuple[inspect.Field | None, str]:
+    """The field called `part`, and what it is for."""
     for option in schema.options(kind):
         if isinstance(option, inspect.StructType):
             for field in option.fields:
                 if field.encode_name == part:
-                    return field
-    return None
+                    return field, field_docs(option.cls).get(part, "")
+    return None, ""
 
 
 def _missing(path: Path, kind: inspect.Type) -> str:
@@ -444,19 +447,20 @@ def _children(kind: inspect.Type) -> tuple[ChildSetting, ...]:
     for option in schema.options(kind):
         match option:
             case inspect.StructType():
-                children += [_child(field.encode_name, field.type) for field in option.fields]
+                docs = field_docs(option.cls)
+                children += [_child(each.encode_name, each.type, docs) for each in option.fields]
             case inspect.DictType():
-                children.append(_child(ANY, option.value_type))
+                children.append(_child(ANY, option.value_type, {}))
             case inspect.VarTupleType() | inspect.ListType():
-                children.append(_child("[]", option.item_type))
+                children.append(_child("[]", option.item_type, {}))
     return tuple({child.key: child for child in children}.values())
 
 
-def _child(key: str, kind: inspect.Type) -> ChildSetting:
+def _child(key: str, kind: inspect.Type, docs: dict[str, str]) -> ChildSetting:
     return ChildSetting(
         key=key,
         type=name_of(kind),
-        doc=schema.doc_of(kind) or _class_doc(kind),
+        doc=docs.get(key) or _class_doc(kind),
         sensitive=schema.is_secret(kind),
     )
 

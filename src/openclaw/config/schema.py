@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Mapping
 from functools import cache
-from typing import Annotated, Any, get_type_hints
+from typing import Any, get_type_hints
 
 import msgspec
-from msgspec import field, inspect
+from msgspec import Struct, field, inspect
 
 from openclaw.agent.settings import AgentsSettings
 from openclaw.automation.settings import CronSettings, WebhookSettings
@@ -20,6 +20,7 @@ from openclaw.channels.slack.settings import SlackSettings
 from openclaw.channels.telegram.settings import TelegramSettings
 from openclaw.channels.webhook.settings import WebhookChannelSettings
 from openclaw.channels.whatsapp.settings import WhatsAppSettings
+from openclaw.config.field_docs import field_docs
 from openclaw.config.settings import (
     DiagnosticsSettings,
     EnvSettings,
@@ -31,7 +32,7 @@ from openclaw.config.settings import (
     WizardSettings,
 )
 from openclaw.core.secret import Secret
-from openclaw.core.settings import SecretRef, Settings, doc
+from openclaw.core.settings import SecretRef, Settings
 from openclaw.memory.settings import MemorySettings
 from openclaw.models.settings import AuthSettings, ModelsSettings
 from openclaw.plugins.settings import InternalHooksSettings, PluginsSettings
@@ -45,47 +46,75 @@ from openclaw.tools.settings import AcpSettings, BrowserSettings, McpSettings, T
 class HooksConfig(WebhookSettings, frozen=True):
     """`hooks`: calls from outside that wake the assistant, and handlers for what happens inside."""
 
-    internal: Annotated[InternalHooksSettings, doc("handlers for what happens inside")] = InternalHooksSettings()
+    internal: InternalHooksSettings = InternalHooksSettings()
+    """handlers for what happens inside"""
 
 
 class Config(Settings, frozen=True):
     """Everything that can be set."""
 
-    schema_url: Annotated[str | None, doc("address of the schema, for editors")] = field(name="$schema", default=None)
-    agents: Annotated[AgentsSettings, doc("who the agents are and how they run")] = AgentsSettings()
-    models: Annotated[ModelsSettings, doc("where answers come from")] = ModelsSettings()
-    auth: Annotated[AuthSettings, doc("several credentials for one provider, and their order")] = AuthSettings()
-    budget: Annotated[BudgetSettings, doc("what calls to models may cost")] = BudgetSettings()
-    record: Annotated[RecordSettings, doc("what is kept of every run")] = RecordSettings()
-    memory: Annotated[MemorySettings, doc("how the assistant speaks of its notes")] = MemorySettings()
-    session: Annotated[SessionSettings, doc("how conversations are kept apart and kept whole")] = SessionSettings()
-    messages: Annotated[MessagesSettings, doc("how messages are taken in")] = MessagesSettings()
-    tools: Annotated[ToolsSettings, doc("which tools an agent has and how far they may go")] = ToolsSettings()
-    tts: Annotated[TtsSettings, doc("the assistant's voice")] = TtsSettings()
-    browser: Annotated[BrowserSettings, doc("a real browser for the assistant")] = BrowserSettings()
-    acp: Annotated[AcpSettings, doc("handing work to coding agents of other makers")] = AcpSettings()
-    mcp: Annotated[McpSettings, doc("servers that lend us tools")] = McpSettings()
-    cron: Annotated[CronSettings, doc("jobs that run by the clock")] = CronSettings()
-    hooks: Annotated[HooksConfig, doc("calls from outside that wake the assistant, and handlers for what happens")] = (
-        HooksConfig()
-    )
-    gateway: Annotated[GatewaySettings, doc("the long-lived process that every client talks to")] = GatewaySettings()
-    commands: Annotated[CommandsSettings, doc("who may command the assistant")] = CommandsSettings()
-    approvals: Annotated[ApprovalsSettings, doc("what becomes of questions to the owner")] = ApprovalsSettings()
-    delivery: Annotated[DeliverySettings, doc("how messages to people on channels are sent")] = DeliverySettings()
-    channels: Annotated[
-        Mapping[str, ChannelSettings], doc("whom each channel lets in, and what may be used in its groups")
-    ] = field(default_factory=dict)
-    skills: Annotated[SkillsSettings, doc("abilities kept as files")] = SkillsSettings()
-    plugins: Annotated[PluginsSettings, doc("extensions that others wrote")] = PluginsSettings()
-    security: Annotated[SecuritySettings, doc("protections that work whatever the model does")] = SecuritySettings()
-    env: Annotated[EnvSettings, doc("variables for ${NAME} and for programs we start")] = EnvSettings()
-    secrets: Annotated[SecretsSettings, doc("where credentials are kept")] = SecretsSettings()
-    store: Annotated[StateStoreSettings, doc("where the state is kept")] = StateStoreSettings()
-    logging: Annotated[LoggingSettings, doc("what is written down, and where")] = LoggingSettings()
-    diagnostics: Annotated[DiagnosticsSettings, doc("what the gateway watches in itself")] = DiagnosticsSettings()
-    meta: Annotated[MetaSettings, doc("notes of the program that last wrote the file")] = MetaSettings()
-    wizard: Annotated[WizardSettings, doc("notes of the guided set-up")] = WizardSettings()
+    schema_url: str | None = field(name="$schema", default=None)
+    """address of the schema, for editors"""
+    agents: AgentsSettings = AgentsSettings()
+    """who the agents are and how they run"""
+    models: ModelsSettings = ModelsSettings()
+    """where answers come from"""
+    auth: AuthSettings = AuthSettings()
+    """several credentials for one provider, and their order"""
+    budget: BudgetSettings = BudgetSettings()
+    """what calls to models may cost"""
+    record: RecordSettings = RecordSettings()
+    """what is kept of every run"""
+    memory: MemorySettings = MemorySettings()
+    """how the assistant speaks of its notes"""
+    session: SessionSettings = SessionSettings()
+    """how conversations are kept apart and kept whole"""
+    messages: MessagesSettings = MessagesSettings()
+    """how messages are taken in"""
+    tools: ToolsSettings = ToolsSettings()
+    """which tools an agent has and how far they may go"""
+    tts: TtsSettings = TtsSettings()
+    """the assistant's voice"""
+    browser: BrowserSettings = BrowserSettings()
+    """a real browser for the assistant"""
+    acp: AcpSettings = AcpSettings()
+    """handing work to coding agents of other makers"""
+    mcp: McpSettings = McpSettings()
+    """servers that lend us tools"""
+    cron: CronSettings = CronSettings()
+    """jobs that run by the clock"""
+    hooks: HooksConfig = HooksConfig()
+    """calls from outside that wake the assistant, and handlers for what happens"""
+    gateway: GatewaySettings = GatewaySettings()
+    """the long-lived process that every client talks to"""
+    commands: CommandsSettings = CommandsSettings()
+    """who may command the assistant"""
+    approvals: ApprovalsSettings = ApprovalsSettings()
+    """what becomes of questions to the owner"""
+    delivery: DeliverySettings = DeliverySettings()
+    """how messages to people on channels are sent"""
+    channels: Mapping[str, ChannelSettings] = field(default_factory=dict)
+    """whom each channel lets in, and what may be used in its groups"""
+    skills: SkillsSettings = SkillsSettings()
+    """abilities kept as files"""
+    plugins: PluginsSettings = PluginsSettings()
+    """extensions that others wrote"""
+    security: SecuritySettings = SecuritySettings()
+    """protections that work whatever the model does"""
+    env: EnvSettings = EnvSettings()
+    """variables for ${NAME} and for programs we start"""
+    secrets: SecretsSettings = SecretsSettings()
+    """where credentials are kept"""
+    store: StateStoreSettings = StateStoreSettings()
+    """where the state is kept"""
+    logging: LoggingSettings = LoggingSettings()
+    """what is written down, and where"""
+    diagnostics: DiagnosticsSettings = DiagnosticsSettings()
+    """what the gateway watches in itself"""
+    meta: MetaSettings = MetaSettings()
+    """notes of the program that last wrote the file"""
+    wizard: WizardSettings = WizardSettings()
+    """notes of the guided set-up"""
 
 
 BUILT_IN_CHANNELS: dict[str, type[ChannelSettings]] = {
@@ -139,13 +168,6 @@ def strip_metadata(kind: inspect.Type) -> inspect.Type:
     return kind
 
 
-def doc_of(kind: inspect.Type) -> str:
-    """The `doc(…)` text of a field."""
-    if isinstance(kind, inspect.Metadata) and kind.extra_json_schema:
-        return str(kind.extra_json_schema.get("description", ""))
-    return ""
-
-
 def options(kind: inspect.Type) -> tuple[inspect.Type, ...]:
     """The members of a union, or the one type."""
     kind = strip_metadata(kind)
@@ -194,15 +216,36 @@ def json_schema() -> dict[str, Any]:
     )
     parts = {**parts, **more}
     parts["Config"]["properties"]["channels"]["properties"] = dict(zip(BUILT_IN_CHANNELS, channels, strict=True))
-    for part in parts.values():
-        for entry in part.get("properties", {}).values():
-            entry.setdefault("description", part.get("description", part["title"]))
+    documented = {
+        kind.__name__: field_docs(kind) for kind in _struct_types(root(), *map(_channel_type, BUILT_IN_CHANNELS))
+    }
+    for title, part in parts.items():
+        docs = documented.get(title, {})
+        for name, entry in part.get("properties", {}).items():
+            entry.setdefault("description", docs.get(name) or part.get("description", part["title"]))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "OpenClaw configuration",
         **top,
         "$defs": dict(sorted(parts.items())),
     }
+
+
+def _struct_types(*kinds: inspect.Type) -> set[type[Struct]]:
+    """The settings types among `kinds` and in what they contain."""
+    found: set[type[Struct]] = set()
+    waiting = list(kinds)
+    while waiting:
+        for option in options(waiting.pop()):
+            match option:
+                case inspect.StructType(cls=cls) if cls not in found:
+                    found.add(cls)
+                    waiting += [each.type for each in option.fields]
+                case inspect.DictType(value_type=inner):
+                    waiting.append(inner)
+                case inspect.VarTupleType(item_type=inner) | inspect.ListType(item_type=inner):
+                    waiting.append(inner)
+    return found
 
 
 def _foreign(kind: type) -> dict[str, Any]:

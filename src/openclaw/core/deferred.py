@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 __all__ = (
     "Deferred",
+    "ast",
     "difflib",
     "email_utils",
     "http_client",
@@ -40,6 +41,7 @@ class Deferred:
 
 
 if TYPE_CHECKING:
+    import ast
     import difflib
     import imaplib
     import mimetypes
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from email import utils as email_utils
     from http import client as http_client
 else:
+    ast = Deferred("ast")
     difflib = Deferred("difflib")
     email_utils = Deferred("email.utils")
     http_client = Deferred("http.client")

@@ -10,7 +10,6 @@ from msgspec import Meta, Struct, field
 
 from openclaw.core.events import Trigger
 from openclaw.core.messages import Assistant, Message, ToolResult, Usage
-from openclaw.core.settings import doc
 
 HookName = Literal[
     "before_model_resolve",
@@ -297,7 +296,8 @@ class RequireApproval(_Answer, frozen=True, kw_only=True):
     title: str
     description: str = ""
     severity: Literal["info", "warning", "critical"] = "warning"
-    timeout_ms: Annotated[int, doc("longest wait; as long as approvals wait when absent")] | None = None
+    timeout_ms: int | None = None
+    """longest wait; as long as approvals wait when absent"""
 
 
 class ToolVerdict(_Answer, frozen=True, kw_only=True):

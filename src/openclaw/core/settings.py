@@ -1,4 +1,4 @@
-"""The base of all settings types: frozen structs whose fields carry one line of documentation each.
+"""The base of all settings types: frozen structs. The string below a field documents it (`config/field_docs.py`).
 
 Secrets arrive as text, as `${ENV}` or as a reference; `config` resolves them, so that a loaded value is a `Secret`.
 """
@@ -46,11 +46,6 @@ class Fixed(Generic[T]):
 
 SecretInput = Secret
 """The type of a credential field: written as a string, `${NAME}` or a SecretRef; read as a handle."""
-
-
-def doc(text: str, **limits: Any) -> Meta:
-    """One line of documentation for a field, with its limits."""
-    return Meta(description=text, **limits)
 
 
 class Settings(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

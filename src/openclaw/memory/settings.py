@@ -1,11 +1,11 @@
 """Settings of `agents.defaults.memorySearch` and of `memory`."""
 
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct, defstruct, field, structs
 
 from openclaw.core.secret import Secret
-from openclaw.core.settings import Count, Millis, Settings, doc
+from openclaw.core.settings import Count, Millis, Settings
 
 Source = Literal["memory", "sessions"]
 BUILT_IN = ("local", "openai", "gemini", "voyage", "ollama", "openai-compatible", "hash")
@@ -18,134 +18,180 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 class ExtraPath(Settings, frozen=True):
     """A directory with a pattern for the names in it."""
 
-    path: Annotated[str, doc("file or directory, from the workspace or absolute", min_length=1)]
-    pattern: Annotated[str | None, doc("only files whose path below it matches, for example **/*.md")] = None
+    path: Annotated[str, Meta(min_length=1)]
+    """file or directory, from the workspace or absolute"""
+    pattern: str | None = None
+    """only files whose path below it matches, for example **/*.md"""
 
 
 class RemoteSettings(Settings, frozen=True):
     """Where embeddings come from when they are not made here."""
 
-    base_url: Annotated[str | None, doc("address of the API, when it is not the provider's own")] = None
-    api_key: Annotated[Secret | None, doc("the key: text, ${ENV_NAME} or a SecretRef; else the provider's")] = None
-    headers: Annotated[dict[str, str], doc("extra request headers")] = field(default_factory=dict)
+    base_url: str | None = None
+    """address of the API, when it is not the provider's own"""
+    api_key: Secret | None = None
+    """the key: text, ${ENV_NAME} or a SecretRef; else the provider's"""
+    headers: dict[str, str] = field(default_factory=dict)
+    """extra request headers"""
 
 
 class MemoryExperimentalSettings(Settings, frozen=True):
     """What may still change."""
 
-    session_memory: Annotated[bool, doc("search earlier conversations too")] = False
+    session_memory: bool = False
+    """search earlier conversations too"""
 
 
 class LocalSettings(Settings, frozen=True):
     """The model on this machine."""
 
-    model_path: Annotated[str | None, doc("an ONNX file to use in place of the installed model")] = None
+    model_path: str | None = None
+    """an ONNX file to use in place of the installed model"""
 
 
 class VectorSettings(Settings, frozen=True):
     """Vectors in the index."""
 
-    enabled: Annotated[bool, doc("use the vector extension of the database")] = True
-    extension_path: Annotated[str | None, doc("its file, when it is not the installed one")] = None
+    enabled: bool = True
+    """use the vector extension of the database"""
+    extension_path: str | None = None
+    """its file, when it is not the installed one"""
 
 
 class StoreSettings(Settings, frozen=True):
     """Where the index is kept."""
 
-    driver: Annotated[Literal["sqlite"], doc("the kind of database")] = "sqlite"
-    path: Annotated[str | None, doc("its file; {agentId} stands for the agent")] = None
-    vector: Annotated[VectorSettings, doc("vectors in the index")] = VectorSettings()
+    driver: Literal["sqlite"] = "sqlite"
+    """the kind of database"""
+    path: str | None = None
+    """its file; {agentId} stands for the agent"""
+    vector: VectorSettings = VectorSettings()
+    """vectors in the index"""
 
 
 class ChunkingSettings(Settings, frozen=True):
     """How notes are cut into pieces."""
 
-    tokens: Annotated[Count, doc("size of a piece")] = 400
-    overlap: Annotated[int, doc("how much of a piece the next one repeats", ge=0)] = 80
+    tokens: Count = 400
+    """size of a piece"""
+    overlap: Annotated[int, Meta(ge=0)] = 80
+    """how much of a piece the next one repeats"""
 
 
 class SessionSyncSettings(Settings, frozen=True):
     """When a growing conversation is read again."""
 
-    delta_bytes: Annotated[int, doc("after so many bytes", ge=0)] = 100_000
-    delta_messages: Annotated[int, doc("or after so many messages", ge=0)] = 50
+    delta_bytes: Annotated[int, Meta(ge=0)] = 100_000
+    """after so many bytes"""
+    delta_messages: Annotated[int, Meta(ge=0)] = 50
+    """or after so many messages"""
 
 
 class SyncSettings(Settings, frozen=True):
     """When the index follows the notes."""
 
-    on_session_start: Annotated[bool, doc("when a conversation begins")] = True
-    on_search: Annotated[bool, doc("when something is searched for")] = True
-    watch: Annotated[bool, doc("when a note changes")] = True
-    watch_debounce_ms: Annotated[Millis, doc("quiet time before a change is taken up")] = 1_500
-    interval_minutes: Annotated[float, doc("and every so often; 0 for never", ge=0)] = 0
-    sessions: Annotated[SessionSyncSettings, doc("growing conversations")] = SessionSyncSettings()
+    on_session_start: bool = True
+    """when a conversation begins"""
+    on_search: bool = True
+    """when something is searched for"""
+    watch: bool = True
+    """when a note changes"""
+    watch_debounce_ms: Millis = 1_500
+    """quiet time before a change is taken up"""
+    interval_minutes: Annotated[float, Meta(ge=0)] = 0
+    """and every so often; 0 for never"""
+    sessions: SessionSyncSettings = SessionSyncSettings()
+    """growing conversations"""
 
 
 class MmrSettings(Settings, frozen=True):
     """Not six times the same."""
 
-    enabled: Annotated[bool, doc("prefer results that differ from each other")] = True
-    weight: Annotated[Share, doc("1 for the best results only, 0 for the most different")] = field(
-        default=0.7, name="lambda"
-    )
+    enabled: bool = True
+    """prefer results that differ from each other"""
+    weight: Share = field(default=0.7, name="lambda")
+    """1 for the best results only, 0 for the most different"""
 
 
 class DecaySettings(Settings, frozen=True):
     """Old daily notes count less."""
 
-    enabled: Annotated[bool, doc("let dated notes fade")] = True
-    half_life_days: Annotated[float, doc("days after which a note counts half", gt=0)] = 30
-    max_share: Annotated[
-        Share, doc("the most that age takes from a score; below 1 an old note is never hidden by its age alone")
-    ] = 1.0
+    enabled: bool = True
+    """let dated notes fade"""
+    half_life_days: Annotated[float, Meta(gt=0)] = 30
+    """days after which a note counts half"""
+    max_share: Share = 1.0
+    """the most that age takes from a score; below 1 an old note is never hidden by its age alone"""
 
 
 class HybridSettings(Settings, frozen=True):
     """Meaning and words together."""
 
-    enabled: Annotated[bool, doc("use both; off for meaning alone")] = True
-    vector_weight: Annotated[float, doc("how much meaning counts", ge=0)] = 0.7
-    text_weight: Annotated[float, doc("how much words count", ge=0)] = 0.3
-    candidate_multiplier: Annotated[float, doc("candidates looked at for each result", gt=0)] = 4
-    mmr: Annotated[MmrSettings, doc("prefer results that differ from each other")] = MmrSettings()
-    temporal_decay: Annotated[DecaySettings, doc("let dated notes fade")] = DecaySettings()
+    enabled: bool = True
+    """use both; off for meaning alone"""
+    vector_weight: Annotated[float, Meta(ge=0)] = 0.7
+    """how much meaning counts"""
+    text_weight: Annotated[float, Meta(ge=0)] = 0.3
+    """how much words count"""
+    candidate_multiplier: Annotated[float, Meta(gt=0)] = 4
+    """candidates looked at for each result"""
+    mmr: MmrSettings = MmrSettings()
+    """prefer results that differ from each other"""
+    temporal_decay: DecaySettings = DecaySettings()
+    """let dated notes fade"""
 
 
 class QuerySettings(Settings, frozen=True):
     """What a search gives back."""
 
-    max_results: Annotated[Count, doc("most results")] = 6
-    min_score: Annotated[float, doc("least score of a result, from 0 to 1")] = 0.35
-    hybrid: Annotated[HybridSettings, doc("meaning and words together")] = HybridSettings()
+    max_results: Count = 6
+    """most results"""
+    min_score: float = 0.35
+    """least score of a result, from 0 to 1"""
+    hybrid: HybridSettings = HybridSettings()
+    """meaning and words together"""
 
 
 class CacheSettings(Settings, frozen=True):
     """Embeddings of text that left the notes, in case it comes back."""
 
-    enabled: Annotated[bool, doc("keep them")] = True
-    max_entries: Annotated[Count | None, doc("most of them")] = 50_000
+    enabled: bool = True
+    """keep them"""
+    max_entries: Count | None = 50_000
+    """most of them"""
 
 
 class MemorySearchSettings(Settings, frozen=True):
     """`memorySearch`: how notes are found again."""
 
-    enabled: Annotated[bool, doc("offer the memory tools")] = True
-    sources: Annotated[tuple[Source, ...], doc("what is searched")] = ("memory",)
-    extra_paths: Annotated[tuple[str | ExtraPath, ...], doc("more Markdown files and directories")] = ()
-    provider: Annotated[
-        EmbedderName, doc("what turns text into vectors: auto, none, one of ours, or the name of a plugin's")
-    ] = "auto"
-    remote: Annotated[RemoteSettings, doc("embeddings from elsewhere")] = RemoteSettings()
-    experimental: Annotated[MemoryExperimentalSettings, doc("what may still change")] = MemoryExperimentalSettings()
-    fallback: Annotated[EmbedderName, doc("used when the provider fails: a name as in provider, or none")] = "none"
-    model: Annotated[str, doc("embedding model; the provider's usual one when empty")] = ""
-    local: Annotated[LocalSettings, doc("the model on this machine")] = LocalSettings()
-    store: Annotated[StoreSettings, doc("where the index is kept")] = StoreSettings()
-    chunking: Annotated[ChunkingSettings, doc("how notes are cut into pieces")] = ChunkingSettings()
-    sync: Annotated[SyncSettings, doc("when the index follows the notes")] = SyncSettings()
-    query: Annotated[QuerySettings, doc("what a search gives back")] = QuerySettings()
-    cache: Annotated[CacheSettings, doc("embeddings of text that left the notes")] = CacheSettings()
+    enabled: bool = True
+    """offer the memory tools"""
+    sources: tuple[Source, ...] = ("memory",)
+    """what is searched"""
+    extra_paths: tuple[str | ExtraPath, ...] = ()
+    """more Markdown files and directories"""
+    provider: EmbedderName = "auto"
+    """what turns text into vectors: auto, none, one of ours, or the name of a plugin's"""
+    remote: RemoteSettings = RemoteSettings()
+    """embeddings from elsewhere"""
+    experimental: MemoryExperimentalSettings = MemoryExperimentalSettings()
+    """what may still change"""
+    fallback: EmbedderName = "none"
+    """used when the provider fails: a name as in provider, or none"""
+    model: str = ""
+    """embedding model; the provider's usual one when empty"""
+    local: LocalSettings = LocalSettings()
+    """the model on this machine"""
+    store: StoreSettings = StoreSettings()
+    """where the index is kept"""
+    chunking: ChunkingSettings = ChunkingSettings()
+    """how notes are cut into pieces"""
+    sync: SyncSettings = SyncSettings()
+    """when the index follows the notes"""
+    query: QuerySettings = QuerySettings()
+    """what a search gives back"""
+    cache: CacheSettings = CacheSettings()
+    """embeddings of text that left the notes"""
 
     @property
     def searched(self) -> tuple[Source, ...]:
@@ -157,9 +203,8 @@ class MemorySearchSettings(Settings, frozen=True):
 class MemorySettings(Settings, frozen=True):
     """`memory`: how the assistant speaks of its notes."""
 
-    citations: Annotated[Citations, doc("say where a remembered fact stands: on, off, or auto (in direct chats)")] = (
-        "auto"
-    )
+    citations: Citations = "auto"
+    """say where a remembered fact stands: on, off, or auto (in direct chats)"""
 
 
 S = TypeVar("S", bound=Struct)
@@ -169,18 +214,16 @@ def _override(kind: type[Struct]) -> Any:
     """Derives a settings type with every field optional."""
     parts: list[tuple[str, Any, Any]] = []
     for known in structs.fields(kind):
-        inner, *metas = get_args(known.type)
+        inner = known.type
         if isinstance(inner, type) and issubclass(inner, Struct):
             inner = _override(inner)
-        line = next(meta.description for meta in metas if meta.description)
-        limited = Annotated[(inner, *metas)]  # type: ignore[valid-type]
-        parts.append((known.name, Annotated[limited | None, doc(line)], field(default=None, name=known.encode_name)))
+        parts.append((known.name, inner | None, field(default=None, name=known.encode_name)))
     return defstruct(
         f"{kind.__name__.removesuffix('Settings')}Override",
         parts,
         bases=(Settings,),
         module=__name__,
-        namespace={"__doc__": kind.__doc__},
+        namespace={"__doc__": kind.__doc__, "derived_from": kind},
         frozen=True,
         kw_only=True,
     )

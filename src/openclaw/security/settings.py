@@ -7,7 +7,7 @@ from msgspec import Meta, field
 
 from openclaw.core.sandbox import Access
 from openclaw.core.secret import Secret
-from openclaw.core.settings import Count, Settings, doc
+from openclaw.core.settings import Count, Settings
 from openclaw.core.text import ActionKind, LabelColumn, LabelDecision
 from openclaw.security.profiles import SecurityProfile
 
@@ -17,31 +17,26 @@ Id = str | int
 class CommandsSettings(Settings, frozen=True):
     """`commands`: who may command the assistant, and how they appear in the prompt."""
 
-    allow_from: Annotated[
-        Mapping[str, tuple[Id, ...]],
-        doc("who may use commands on a channel (its name, or *); the owner alone when empty"),
-    ] = field(default_factory=dict)
-    config: Annotated[bool, doc("let the owner change the configuration from a chat, with /config")] = False
-    restart: Annotated[bool, doc("let the owner restart the gateway from a chat, with /restart")] = True
-    owner_allow_from: Annotated[tuple[str, ...], doc("ids of the owner, for example telegram:123456789")] = ()
-    owner_display: Annotated[
-        Literal["hash", "raw"], doc("show owner ids to the model as keyed hashes, or as they are")
-    ] = "hash"
-    owner_display_secret: Annotated[
-        Secret | None, doc("key of those hashes; made by itself and kept in the state directory when absent")
-    ] = None
+    allow_from: Mapping[str, tuple[Id, ...]] = field(default_factory=dict)
+    """who may use commands on a channel (its name, or *); the owner alone when empty"""
+    config: bool = False
+    """let the owner change the configuration from a chat, with /config"""
+    restart: bool = True
+    """let the owner restart the gateway from a chat, with /restart"""
+    owner_allow_from: tuple[str, ...] = ()
+    """ids of the owner, for example telegram:123456789"""
+    owner_display: Literal["hash", "raw"] = "hash"
+    """show owner ids to the model as keyed hashes, or as they are"""
+    owner_display_secret: Secret | None = None
+    """key of those hashes; made by itself and kept in the state directory when absent"""
 
 
 class ApprovalsSettings(Settings, frozen=True):
     """`approvals`: what becomes of questions to the owner."""
 
-    unattended: Annotated[
-        Literal["ask", "refuse"] | None,
-        doc(
-            "what a run that nobody watches (cron, webhook, heartbeat) does about a call that needs approval; "
-            "when unset it asks if the owner can be reached, and refuses otherwise"
-        ),
-    ] = None
+    unattended: Literal["ask", "refuse"] | None = None
+    """what a run that nobody watches (cron, webhook, heartbeat) does about a call that needs approval; when unset
+    it asks if the owner can be reached, and refuses otherwise"""
 
 
 SandboxMode = Literal["off", "non-main", "all"]
@@ -56,51 +51,60 @@ Share = Annotated[float, Meta(ge=0)]
 class ContainerSettings(Settings, frozen=True):
     """`sandbox.docker`: what a box sees and may use; the process backend heeds what it can."""
 
-    image: Annotated[str | None, doc("the image of a container")] = None
-    container_prefix: Annotated[str | None, doc("how names of boxes begin")] = None
-    workdir: Annotated[str | None, doc("where the workspace is inside")] = None
-    network: Annotated[str | None, doc("none, or the network it is given; host is refused")] = None
-    user: Annotated[str | None, doc("user and group inside a container, 1000:1000; ours when absent")] = None
-    env: Annotated[Mapping[str, str], doc("variables inside; nothing of ours is inherited")] = field(
-        default_factory=dict
-    )
-    setup_command: Annotated[str | tuple[str, ...] | None, doc("run once in a new container")] = None
-    pids_limit: Annotated[Number | None, doc("most processes; 0 for no limit")] = None
-    memory: Annotated[
-        str | int | None,
-        doc("most memory, such as 1g; of each process with the process backend; usually 2g, 0 for any"),
-    ] = None
-    disk: Annotated[str | int | None, doc("largest file that may be written, such as 1g; usually 2g, 0 for any")] = None
-    cpus: Annotated[Share | None, doc("processors; containers only")] = None
-    binds: Annotated[tuple[str, ...] | None, doc("more directories: HOST:INSIDE:ro or HOST:INSIDE:rw")] = None
+    image: str | None = None
+    """the image of a container"""
+    container_prefix: str | None = None
+    """how names of boxes begin"""
+    workdir: str | None = None
+    """where the workspace is inside"""
+    network: str | None = None
+    """none, or the network it is given; host is refused"""
+    user: str | None = None
+    """user and group inside a container, 1000:1000; ours when absent"""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """variables inside; nothing of ours is inherited"""
+    setup_command: str | tuple[str, ...] | None = None
+    """run once in a new container"""
+    pids_limit: Number | None = None
+    """most processes; 0 for no limit"""
+    memory: str | int | None = None
+    """most memory, such as 1g; of each process with the process backend; usually 2g, 0 for any"""
+    disk: str | int | None = None
+    """largest file that may be written, such as 1g; usually 2g, 0 for any"""
+    cpus: Share | None = None
+    """processors; containers only"""
+    binds: tuple[str, ...] | None = None
+    """more directories: HOST:INSIDE:ro or HOST:INSIDE:rw"""
 
 
 class PruneSettings(Settings, frozen=True):
     """`sandbox.prune`: when a box is emptied by itself; its workspace stays."""
 
-    idle_hours: Annotated[Number | None, doc("hours without use, usually 24; 0 means never")] = None
-    max_age_days: Annotated[Number | None, doc("days since it was made, usually 7; 0 means never")] = None
+    idle_hours: Number | None = None
+    """hours without use, usually 24; 0 means never"""
+    max_age_days: Number | None = None
+    """days since it was made, usually 7; 0 means never"""
 
 
 class SandboxSettings(Settings, frozen=True):
     """`sandbox`: a box for files and commands."""
 
-    mode: Annotated[SandboxMode | None, doc("off, non-main: every session but the main one, all")] = None
-    backend: Annotated[
-        str | None, doc("process (bubblewrap), docker or podman; auto takes the first that works here")
-    ] = None
-    scope: Annotated[Scope | None, doc("who shares a box: nobody, the sessions of an agent, everybody")] = None
-    workspace_access: Annotated[
-        Access | None, doc("the agent's workspace inside: none, ro at /agent, rw at /workspace")
-    ] = None
-    session_tools_visibility: Annotated[
-        Literal["spawned", "all"] | None, doc("spawned: session tools see only sub-agents of the session")
-    ] = None
-    workspace_root: Annotated[str | None, doc("where boxes keep their files; sandboxes/ in the state when absent")] = (
-        None
-    )
-    docker: Annotated[ContainerSettings, doc("what a box sees and may use")] = ContainerSettings()
-    prune: Annotated[PruneSettings, doc("when a box is emptied by itself")] = PruneSettings()
+    mode: SandboxMode | None = None
+    """off, non-main: every session but the main one, all"""
+    backend: str | None = None
+    """process (bubblewrap), docker or podman; auto takes the first that works here"""
+    scope: Scope | None = None
+    """who shares a box: nobody, the sessions of an agent, everybody"""
+    workspace_access: Access | None = None
+    """the agent's workspace inside: none, ro at /agent, rw at /workspace"""
+    session_tools_visibility: Literal["spawned", "all"] | None = None
+    """spawned: session tools see only sub-agents of the session"""
+    workspace_root: str | None = None
+    """where boxes keep their files; sandboxes/ in the state when absent"""
+    docker: ContainerSettings = ContainerSettings()
+    """what a box sees and may use"""
+    prune: PruneSettings = PruneSettings()
+    """when a box is emptied by itself"""
 
 
 Profile = Literal["minimal", "coding", "messaging", "full"]
@@ -112,74 +116,91 @@ ExecMode = Literal["deny", "allowlist", "ask", "full"]
 class NarrowSettings(Settings, frozen=True):
     """Tools that remain: names, globs or group:<name>."""
 
-    allow: Annotated[tuple[str, ...], doc("only these; all there may be when empty")] = ()
-    also_allow: Annotated[
-        tuple[str, ...], doc("these besides the ones that remain anyway; not together with allow")
-    ] = ()
-    deny: Annotated[tuple[str, ...], doc("never these; wins over everything else")] = ()
+    allow: tuple[str, ...] = ()
+    """only these; all there may be when empty"""
+    also_allow: tuple[str, ...] = ()
+    """these besides the ones that remain anyway; not together with allow"""
+    deny: tuple[str, ...] = ()
+    """never these; wins over everything else"""
 
 
 class ProviderRules(NarrowSettings, frozen=True):
     """`byProvider`: tools for the models of one provider, or for one model."""
 
-    profile: Annotated[Profile | None, doc("the set of tools these models start from")] = None
+    profile: Profile | None = None
+    """the set of tools these models start from"""
 
 
 class SandboxToolSettings(Settings, frozen=True):
     """`tools.sandbox`: what runs in a sandbox may do."""
 
-    tools: Annotated[NarrowSettings, doc("tools inside a sandbox; the safe ones unless set")] = NarrowSettings()
+    tools: NarrowSettings = NarrowSettings()
+    """tools inside a sandbox; the safe ones unless set"""
 
 
 class ElevatedSettings(Settings, frozen=True):
     """`tools.elevated`: leaving the sandbox."""
 
-    enabled: Annotated[bool, doc("let the owner switch it on with /elevated")] = True
-    allow_from: Annotated[Mapping[str, tuple[Id, ...]], doc("who else may, by channel; * is everyone")] = field(
-        default_factory=dict
-    )
-    expires_minutes: Annotated[float, doc("how long /elevated holds in a session; 0 until it is taken back", ge=0)] = 60
+    enabled: bool = True
+    """let the owner switch it on with /elevated"""
+    allow_from: Mapping[str, tuple[Id, ...]] = field(default_factory=dict)
+    """who else may, by channel; * is everyone"""
+    expires_minutes: Annotated[float, Meta(ge=0)] = 60
+    """how long /elevated holds in a session; 0 until it is taken back"""
 
 
 class ExecOverride(Settings, frozen=True):
     """`agents.list[].tools.exec`: running commands, for one agent, in place of tools.exec."""
 
-    mode: Annotated[ExecMode | None, doc("security and ask in one word; not together with them")] = None
-    security: Annotated[Security | None, doc("what runs at all")] = None
-    ask: Annotated[Ask | None, doc("when a person is asked")] = None
-    timeout_seconds: Annotated[float | None, doc("longest run of a command")] = None
+    mode: ExecMode | None = None
+    """security and ask in one word; not together with them"""
+    security: Security | None = None
+    """what runs at all"""
+    ask: Ask | None = None
+    """when a person is asked"""
+    timeout_seconds: float | None = None
+    """longest run of a command"""
 
 
 class FsOverride(Settings, frozen=True):
     """`agents.list[].tools.fs`: the file tools, for one agent."""
 
-    workspace_only: Annotated[bool | None, doc("read and write inside the workspace only")] = None
+    workspace_only: bool | None = None
+    """read and write inside the workspace only"""
 
 
 class AgentElevated(Settings, frozen=True):
     """`agents.list[].tools.elevated`: leaving the sandbox, for one agent; both places must allow it."""
 
-    enabled: Annotated[bool, doc("let the owner switch it on with /elevated")] = True
-    allow_from: Annotated[Mapping[str, tuple[Id, ...]], doc("who else may, by channel")] = field(default_factory=dict)
+    enabled: bool = True
+    """let the owner switch it on with /elevated"""
+    allow_from: Mapping[str, tuple[Id, ...]] = field(default_factory=dict)
+    """who else may, by channel"""
 
 
 class AgentToolSettings(Settings, frozen=True):
     """`agents.list[].tools`: tools of one agent, out of those that remain for all."""
 
-    profile: Annotated[Profile | None, doc("the set of tools it starts from, in place of tools.profile")] = None
-    allow: Annotated[tuple[str, ...], doc("only these tools; all when empty")] = ()
-    also_allow: Annotated[tuple[str, ...], doc("tools added to the profile; not together with allow")] = ()
-    deny: Annotated[tuple[str, ...], doc("never these tools")] = ()
-    by_provider: Annotated[Mapping[str, ProviderRules], doc("by provider, or provider/model")] = field(
-        default_factory=dict
-    )
-    tools_by_sender: Annotated[
-        Mapping[str, NarrowSettings], doc("by who speaks: channel:CHANNEL:ID, id:, e164:, username:, name: or *")
-    ] = field(default_factory=dict)
-    exec: Annotated[ExecOverride, doc("running commands")] = ExecOverride()
-    fs: Annotated[FsOverride, doc("the file tools")] = FsOverride()
-    elevated: Annotated[AgentElevated, doc("leaving the sandbox")] = AgentElevated()
-    sandbox: Annotated[SandboxToolSettings | None, doc("tools inside its sandbox, in place of tools.sandbox")] = None
+    profile: Profile | None = None
+    """the set of tools it starts from, in place of tools.profile"""
+    allow: tuple[str, ...] = ()
+    """only these tools; all when empty"""
+    also_allow: tuple[str, ...] = ()
+    """tools added to the profile; not together with allow"""
+    deny: tuple[str, ...] = ()
+    """never these tools"""
+    by_provider: Mapping[str, ProviderRules] = field(default_factory=dict)
+    """by provider, or provider/model"""
+    tools_by_sender: Mapping[str, NarrowSettings] = field(default_factory=dict)
+    """by who speaks: channel:CHANNEL:ID, id:, e164:, username:, name: or *"""
+    exec: ExecOverride = ExecOverride()
+    """running commands"""
+    fs: FsOverride = FsOverride()
+    """the file tools"""
+    elevated: AgentElevated = AgentElevated()
+    """leaving the sandbox"""
+    sandbox: SandboxToolSettings | None = None
+    """tools inside its sandbox, in place of tools.sandbox"""
 
 
 ElevatedDefault = Literal["off", "on", "ask", "full"] | bool
@@ -188,100 +209,100 @@ ElevatedDefault = Literal["off", "on", "ask", "full"] | bool
 class PolicyCommand(Settings, frozen=True):
     """`security.installPolicy.exec`: the program that decides about installs."""
 
-    command: Annotated[str, doc("the program: an absolute path", min_length=1)]
-    args: Annotated[tuple[str, ...], doc("its arguments")] = ()
-    timeout_ms: Annotated[Count, doc("longest wait for its answer")] = 10_000
-    max_output_bytes: Annotated[Count, doc("longest answer")] = 1 << 20
-    env: Annotated[Mapping[str, Secret], doc("variables it gets")] = field(default_factory=dict)
-    pass_env: Annotated[tuple[str, ...], doc("variables of ours that it gets as well")] = ()
+    command: Annotated[str, Meta(min_length=1)]
+    """the program: an absolute path"""
+    args: tuple[str, ...] = ()
+    """its arguments"""
+    timeout_ms: Count = 10_000
+    """longest wait for its answer"""
+    max_output_bytes: Count = 1 << 20
+    """longest answer"""
+    env: Mapping[str, Secret] = field(default_factory=dict)
+    """variables it gets"""
+    pass_env: tuple[str, ...] = ()
+    """variables of ours that it gets as well"""
 
 
 class InstallPolicySettings(Settings, frozen=True):
     """`security.installPolicy`: an operator's say over what may be installed."""
 
-    enabled: Annotated[bool, doc("ask the program before anything is installed")] = False
-    targets: Annotated[tuple[Literal["skill", "plugin"], ...], doc("what it is asked about")] = ("skill", "plugin")
-    exec: Annotated[PolicyCommand | None, doc("the program")] = None
+    enabled: bool = False
+    """ask the program before anything is installed"""
+    targets: tuple[Literal["skill", "plugin"], ...] = ("skill", "plugin")
+    """what it is asked about"""
+    exec: PolicyCommand | None = None
+    """the program"""
 
 
 class ExternalContentSettings(Settings, frozen=True):
     """`security.externalContent`: what text from elsewhere may bring about."""
 
-    taint_tools: Annotated[
-        Literal["off", "approve", "deny"],
-        doc(
-            "once untrusted text was read, calls that run code, send out, schedule, spend or change settings: go on,"
-            " need your approval, or are refused"
-        ),
-    ] = "approve"
-    table: Annotated[
-        Mapping[LabelColumn, Mapping[ActionKind, LabelDecision]],
-        doc("changes to the table of labels: label, then what a call does, then allow, ask or deny"),
-    ] = field(default_factory=dict)
-    trusted_paths: Annotated[
-        tuple[str, ...], doc("directories outside the workspace whose files are your own words")
-    ] = ()
-    untrusted_paths: Annotated[
-        tuple[str, ...], doc("patterns of paths inside the workspace that hold what others wrote")
-    ] = ()
+    taint_tools: Literal["off", "approve", "deny"] = "approve"
+    """once untrusted text was read, calls that run code, send out, schedule, spend or change settings: go on, need
+    your approval, or are refused"""
+    table: Mapping[LabelColumn, Mapping[ActionKind, LabelDecision]] = field(default_factory=dict)
+    """changes to the table of labels: label, then what a call does, then allow, ask or deny"""
+    trusted_paths: tuple[str, ...] = ()
+    """directories outside the workspace whose files are your own words"""
+    untrusted_paths: tuple[str, ...] = ()
+    """patterns of paths inside the workspace that hold what others wrote"""
 
 
 class EgressBudget(Settings, frozen=True):
     """`tools.web.egressBudget`: what a run may send out once it has read text from elsewhere."""
 
-    requests: Annotated[int, doc("addresses of pages that a run fetches before you are asked", ge=0)] = 20
-    bytes: Annotated[
-        int, doc("bytes of path and query that a run adds to addresses of sites you named before you are asked", ge=0)
-    ] = 512
+    requests: Annotated[int, Meta(ge=0)] = 20
+    """addresses of pages that a run fetches before you are asked"""
+    bytes: Annotated[int, Meta(ge=0)] = 512
+    """bytes of path and query that a run adds to addresses of sites you named before you are asked"""
 
 
 class BreakerSettings(Settings, frozen=True):
     """`security.breaker`: pausing a run that does too much of what cannot be taken back."""
 
-    deletes_per_minute: Annotated[
-        int, doc("deletions an agent makes in a minute before you are asked; 0 = no limit", ge=0)
-    ] = 10
-    sends_per_minute: Annotated[
-        int, doc("messages and requests of its own wording in a minute before you are asked; 0 = no limit", ge=0)
-    ] = 10
+    deletes_per_minute: Annotated[int, Meta(ge=0)] = 10
+    """deletions an agent makes in a minute before you are asked; 0 = no limit"""
+    sends_per_minute: Annotated[int, Meta(ge=0)] = 10
+    """messages and requests of its own wording in a minute before you are asked; 0 = no limit"""
 
 
 class UndoSettings(Settings, frozen=True):
     """`security.undo`: what is kept so that changes of files can be undone."""
 
-    enabled: Annotated[bool, doc("keep files as they were before tools changed them")] = True
-    max_mb: Annotated[Count, doc("most megabytes kept; the oldest runs go first")] = 256
-    max_file_mb: Annotated[Count, doc("larger files are not kept, and cannot be undone")] = 32
-    days: Annotated[Count, doc("how long a run can be undone")] = 14
+    enabled: bool = True
+    """keep files as they were before tools changed them"""
+    max_mb: Count = 256
+    """most megabytes kept; the oldest runs go first"""
+    max_file_mb: Count = 32
+    """larger files are not kept, and cannot be undone"""
+    days: Count = 14
+    """how long a run can be undone"""
 
 
 class AuditSettings(Settings, frozen=True):
     """`security.audit`: what `openclaw security audit` says."""
 
-    suppressions: Annotated[tuple[str, ...], doc("ids of checks that are not to be told of any more")] = ()
+    suppressions: tuple[str, ...] = ()
+    """ids of checks that are not to be told of any more"""
 
 
 class SecuritySettings(Settings, frozen=True):
     """`security`: protections that work whatever the model does."""
 
-    profile: Annotated[
-        SecurityProfile | None,
-        doc("a named set of settings, under what is set by hand: strict, balanced (as without one) or open"),
-    ] = None
-    audit: Annotated[AuditSettings, doc("what openclaw security audit says")] = AuditSettings()
-    prompt_boundaries: Annotated[bool, doc("enclose workspace files in the prompt in markers nobody can forge")] = True
-    bootstrap_pinning: Annotated[
-        Literal["off", "notify", "hold"],
-        doc(
-            "what becomes of AGENTS.md, SOUL.md and the like when they change: nothing, the owner is told, or they are"
-            " used as they were until the owner has looked (openclaw workspace review)"
-        ),
-    ] = "off"
-    install_policy: Annotated[InstallPolicySettings, doc("an operator's say over what may be installed")] = (
-        InstallPolicySettings()
-    )
-    external_content: Annotated[ExternalContentSettings, doc("what text from elsewhere may bring about")] = (
-        ExternalContentSettings()
-    )
-    breaker: Annotated[BreakerSettings, doc("pausing a run that deletes or sends in bulk")] = BreakerSettings()
-    undo: Annotated[UndoSettings, doc("undoing what tools did to files")] = UndoSettings()
+    profile: SecurityProfile | None = None
+    """a named set of settings, under what is set by hand: strict, balanced (as without one) or open"""
+    audit: AuditSettings = AuditSettings()
+    """what openclaw security audit says"""
+    prompt_boundaries: bool = True
+    """enclose workspace files in the prompt in markers nobody can forge"""
+    bootstrap_pinning: Literal["off", "notify", "hold"] = "off"
+    """what becomes of AGENTS.md, SOUL.md and the like when they change: nothing, the owner is told, or they are
+    used as they were until the owner has looked (openclaw workspace review)"""
+    install_policy: InstallPolicySettings = InstallPolicySettings()
+    """an operator's say over what may be installed"""
+    external_content: ExternalContentSettings = ExternalContentSettings()
+    """what text from elsewhere may bring about"""
+    breaker: BreakerSettings = BreakerSettings()
+    """pausing a run that deletes or sends in bulk"""
+    undo: UndoSettings = UndoSettings()
+    """undoing what tools did to files"""

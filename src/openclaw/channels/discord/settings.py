@@ -3,30 +3,34 @@
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
-from msgspec import field
+from msgspec import Meta, field
 
 from openclaw.channels.settings import ChannelSettings, GroupSettings
 from openclaw.core.secret import Secret
-from openclaw.core.settings import SecretInput, Settings, doc
+from openclaw.core.settings import SecretInput, Settings
 from openclaw.security.settings import Id
 
 
 class DiscordChannelRules(Settings, frozen=True):
     """`channels.discord.guilds.<id>.channels.<id>`: one channel of a server, with its threads."""
 
-    enabled: Annotated[bool, doc("hear this channel")] = True
-    require_mention: Annotated[bool | None, doc("hear only what mentions the bot; as its server when left out")] = None
-    users: Annotated[tuple[Id, ...] | None, doc("who is heard in it; as its server when left out")] = None
+    enabled: bool = True
+    """hear this channel"""
+    require_mention: bool | None = None
+    """hear only what mentions the bot; as its server when left out"""
+    users: tuple[Id, ...] | None = None
+    """who is heard in it; as its server when left out"""
 
 
 class DiscordGuildRules(Settings, frozen=True):
     """`channels.discord.guilds.<id>`: one server, or with * every server that is not named."""
 
-    require_mention: Annotated[bool | None, doc("hear only what mentions the bot; true when nobody says")] = None
-    users: Annotated[tuple[Id, ...] | None, doc("who is heard there; groupAllowFrom when left out")] = None
-    channels: Annotated[
-        Mapping[str, DiscordChannelRules], doc("its channels by id; with any, only these are heard")
-    ] = field(default_factory=dict)
+    require_mention: bool | None = None
+    """hear only what mentions the bot; true when nobody says"""
+    users: tuple[Id, ...] | None = None
+    """who is heard there; groupAllowFrom when left out"""
+    channels: Mapping[str, DiscordChannelRules] = field(default_factory=dict)
+    """its channels by id; with any, only these are heard"""
 
 
 class DiscordSettings(ChannelSettings, frozen=True):
@@ -38,17 +42,20 @@ class DiscordSettings(ChannelSettings, frozen=True):
     MISSING: ClassVar[str] = "give the bot's token (token), from the page Bot of the developer portal"
     VARIABLE: ClassVar[str] = "DISCORD_BOT_TOKEN"
 
-    token: Annotated[SecretInput | None, doc("the bot's token, from the page Bot of the developer portal")] = None
-    guilds: Annotated[Mapping[str, DiscordGuildRules], doc("servers by id; * for all others")] = field(
-        default_factory=dict
-    )
-    api_root: Annotated[str | None, doc("the address of another server that speaks Discord's API")] = None
-    suppress_embeds: Annotated[bool, doc("show no previews of links")] = True
-    slash_commands: Annotated[bool, doc("offer our commands in Discord's own menu")] = True
-    media_max_mb: Annotated[int, doc("the largest file that is sent or opened", ge=1, le=500)] = 10
-    accounts: Annotated[
-        Mapping[str, "DiscordSettings"], doc("several bots, by name; each is as the channel where it says nothing")
-    ] = field(default_factory=dict)
+    token: SecretInput | None = None
+    """the bot's token, from the page Bot of the developer portal"""
+    guilds: Mapping[str, DiscordGuildRules] = field(default_factory=dict)
+    """servers by id; * for all others"""
+    api_root: str | None = None
+    """the address of another server that speaks Discord's API"""
+    suppress_embeds: bool = True
+    """show no previews of links"""
+    slash_commands: bool = True
+    """offer our commands in Discord's own menu"""
+    media_max_mb: Annotated[int, Meta(ge=1, le=500)] = 10
+    """the largest file that is sent or opened"""
+    accounts: Mapping[str, "DiscordSettings"] = field(default_factory=dict)
+    """several bots, by name; each is as the channel where it says nothing"""
 
     def credential(self, account: str, variables: Mapping[str, str]) -> Secret | None:
         given = variables.get(self.VARIABLE) if account == "default" else None

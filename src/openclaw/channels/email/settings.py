@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from openclaw.channels.settings import ChannelSettings
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
-from openclaw.core.settings import SecretInput, Settings, doc
+from openclaw.core.settings import SecretInput, Settings
 
 _SERVER = re.compile(r"(?:(imaps?|smtps?)://)?([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(?::(\d{1,5}))?/?\Z")
 _ADDRESS = re.compile(r"[^@\s<>]+@[^@\s<>]+\Z")
@@ -55,14 +55,10 @@ PROVIDERS = {
 class SenderAuthSettings(Settings, frozen=True):
     """`channels.email.senderAuth`: how far a mail's From is believed, which anybody can write."""
 
-    min: Annotated[
-        Literal["verified", "unverified"],
-        doc("hear only senders that your mail server has verified, or others too, as unverified:ADDRESS"),
-    ] = "verified"
-    trusted_authserv_ids: Annotated[
-        tuple[str, ...],
-        doc("the name by which your mail server signs its header Authentication-Results; *.NAME for all below NAME"),
-    ] = ()
+    min: Literal["verified", "unverified"] = "verified"
+    """hear only senders that your mail server has verified, or others too, as unverified:ADDRESS"""
+    trusted_authserv_ids: tuple[str, ...] = ()
+    """the name by which your mail server signs its header Authentication-Results; *.NAME for all below NAME"""
 
 
 class EmailSettings(ChannelSettings, frozen=True):
@@ -74,26 +70,27 @@ class EmailSettings(ChannelSettings, frozen=True):
     MISSING: ClassVar[str] = "give the address and its password (many providers want an app password)"
     ONE_ANSWER: ClassVar[bool] = True
 
-    address: Annotated[str | None, doc("the assistant's address")] = None
-    password: Annotated[SecretInput | None, doc("the password of the mailbox; an app password where there are")] = None
-    user: Annotated[str | None, doc("the name to sign in with, when it is not the address")] = None
-    imap: Annotated[
-        str | None, doc("the server mail is read from: HOST, HOST:PORT, or imap://HOST for one that begins without TLS")
-    ] = None
-    smtp: Annotated[
-        str | None, doc("the server mail is sent with: HOST, HOST:PORT, or smtp://HOST for one that begins without TLS")
-    ] = None
-    mailbox: Annotated[str, doc("the folder that is read", min_length=1)] = "INBOX"
-    poll_seconds: Annotated[int, doc("how often to look, where the server does not tell of new mail", ge=15)] = 60
-    sender_auth: Annotated[SenderAuthSettings, doc("whose From is believed")] = SenderAuthSettings()
+    address: str | None = None
+    """the assistant's address"""
+    password: SecretInput | None = None
+    """the password of the mailbox; an app password where there are"""
+    user: str | None = None
+    """the name to sign in with, when it is not the address"""
+    imap: str | None = None
+    """the server mail is read from: HOST, HOST:PORT, or imap://HOST for one that begins without TLS"""
+    smtp: str | None = None
+    """the server mail is sent with: HOST, HOST:PORT, or smtp://HOST for one that begins without TLS"""
+    mailbox: Annotated[str, Meta(min_length=1)] = "INBOX"
+    """the folder that is read"""
+    poll_seconds: Annotated[int, Meta(ge=15)] = 60
+    """how often to look, where the server does not tell of new mail"""
+    sender_auth: SenderAuthSettings = SenderAuthSettings()
+    """whose From is believed"""
     # Whoever writes to an address is not asked to: an answer to each would tell spammers that somebody is there.
-    dm_policy: Annotated[
-        Literal["pairing", "allowlist", "open", "disabled"],
-        doc("mail of strangers: it is ignored, gets a code for you to approve, is heard, or nobody is heard"),
-    ] = "allowlist"
-    accounts: Annotated[
-        Mapping[str, "EmailSettings"], doc("several mailboxes, by name; each is as the channel where it says nothing")
-    ] = field(default_factory=dict)
+    dm_policy: Literal["pairing", "allowlist", "open", "disabled"] = "allowlist"
+    """mail of strangers: it is ignored, gets a code for you to approve, is heard, or nobody is heard"""
+    accounts: Mapping[str, "EmailSettings"] = field(default_factory=dict)
+    """several mailboxes, by name; each is as the channel where it says nothing"""
 
     def credential(self, account: str, variables: Mapping[str, str]) -> Secret | None:
         if self.address and not _ADDRESS.match(self.address):

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from msgspec import Struct, field
 
 from openclaw.channels.settings import ChannelSettings, GroupSettings
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
-from openclaw.core.settings import SecretInput, doc
+from openclaw.core.settings import SecretInput
 
 _SERVER = re.compile(r"(?:(ircs?)://)?([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(?::(\d{1,5}))?/?\Z")
 _NICK = re.compile(r"[A-Za-z_\[\]\\`^{}|][A-Za-z0-9_\[\]\\`^{}|-]{0,29}\Z")
@@ -35,16 +35,18 @@ class IrcSettings(ChannelSettings, frozen=True):
     CREDENTIALS: ClassVar[tuple[str, ...]] = ("password",)
     MISSING: ClassVar[str] = "give server and nick, and the password of a registered account where there is one"
 
-    server: Annotated[
-        str | None, doc("HOST, HOST:PORT (with TLS, usually 6697), or irc://HOST:PORT for one without TLS")
-    ] = None
-    nick: Annotated[str | None, doc("the name to be known by")] = None
-    password: Annotated[SecretInput | None, doc("the password of the registered account, for SASL")] = None
-    sasl_user: Annotated[str | None, doc("the name of that account, when it is not the nick")] = None
-    server_password: Annotated[SecretInput | None, doc("the password of the server itself, where it has one")] = None
-    accounts: Annotated[
-        Mapping[str, "IrcSettings"], doc("several servers, by name; each is as the channel where it says nothing")
-    ] = field(default_factory=dict)
+    server: str | None = None
+    """HOST, HOST:PORT (with TLS, usually 6697), or irc://HOST:PORT for one without TLS"""
+    nick: str | None = None
+    """the name to be known by"""
+    password: SecretInput | None = None
+    """the password of the registered account, for SASL"""
+    sasl_user: str | None = None
+    """the name of that account, when it is not the nick"""
+    server_password: SecretInput | None = None
+    """the password of the server itself, where it has one"""
+    accounts: Mapping[str, "IrcSettings"] = field(default_factory=dict)
+    """several servers, by name; each is as the channel where it says nothing"""
 
     @staticmethod
     def normalise_sender(name: str) -> str:

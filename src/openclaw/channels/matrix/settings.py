@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from msgspec import field, structs
+from msgspec import Meta, field, structs
 
 from openclaw.channels.settings import ChannelSettings
 from openclaw.core.secret import Secret
-from openclaw.core.settings import SecretInput, doc
+from openclaw.core.settings import SecretInput
 
 
 class MatrixSettings(ChannelSettings, frozen=True):
@@ -19,26 +19,26 @@ class MatrixSettings(ChannelSettings, frozen=True):
     MISSING: ClassVar[str] = "give homeserver and an accessToken, or homeserver, userId and password"
     VARIABLE: ClassVar[str] = "MATRIX_HOMESERVER"
 
-    homeserver: Annotated[str | None, doc("the address of the server, for instance https://matrix.org")] = None
-    user_id: Annotated[str | None, doc("the account, for instance @claw:matrix.org; needed with a password")] = None
-    access_token: Annotated[SecretInput | None, doc("the account's access token")] = None
-    password: Annotated[SecretInput | None, doc("its password, instead of an access token")] = None
-    device_name: Annotated[str, doc("what the account's list of devices calls us, when we sign in by password")] = (
-        "OpenClaw"
-    )
-    auto_join: Annotated[
-        Literal["allowlist", "always", "off"],
-        doc("whose invitations are accepted: the owner's and of those who are let in, everybody's, or nobody's"),
-    ] = "allowlist"
-    thread_replies: Annotated[
-        Literal["off", "inbound", "always"],
-        doc("answers in threads: never, to what was said in one, or always in groups"),
-    ] = "inbound"
-    read_receipts: Annotated[bool, doc("show people that their messages were read")] = True
-    media_max_mb: Annotated[int, doc("the largest file that is sent or opened", ge=1, le=1000)] = 50
-    accounts: Annotated[
-        Mapping[str, "MatrixSettings"], doc("several accounts, by name; each is as the channel where it says nothing")
-    ] = field(default_factory=dict)
+    homeserver: str | None = None
+    """the address of the server, for instance https://matrix.org"""
+    user_id: str | None = None
+    """the account, for instance @claw:matrix.org; needed with a password"""
+    access_token: SecretInput | None = None
+    """the account's access token"""
+    password: SecretInput | None = None
+    """its password, instead of an access token"""
+    device_name: str = "OpenClaw"
+    """what the account's list of devices calls us, when we sign in by password"""
+    auto_join: Literal["allowlist", "always", "off"] = "allowlist"
+    """whose invitations are accepted: the owner's and of those who are let in, everybody's, or nobody's"""
+    thread_replies: Literal["off", "inbound", "always"] = "inbound"
+    """answers in threads: never, to what was said in one, or always in groups"""
+    read_receipts: bool = True
+    """show people that their messages were read"""
+    media_max_mb: Annotated[int, Meta(ge=1, le=1000)] = 50
+    """the largest file that is sent or opened"""
+    accounts: Mapping[str, "MatrixSettings"] = field(default_factory=dict)
+    """several accounts, by name; each is as the channel where it says nothing"""
 
     def credential(self, account: str, variables: Mapping[str, str]) -> Secret | None:
         if self.homeserver is None:

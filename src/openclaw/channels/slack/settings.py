@@ -3,30 +3,33 @@
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from msgspec import field, structs
+from msgspec import Meta, field, structs
 
 from openclaw.channels.settings import ChannelSettings, GroupSettings
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
-from openclaw.core.settings import SecretInput, Settings, doc
+from openclaw.core.settings import SecretInput, Settings
 from openclaw.security.settings import Id, NarrowSettings
 
 
 class SlackChannelRules(Settings, frozen=True):
     """`channels.slack.channels.<id>`: one channel, with its threads."""
 
-    enabled: Annotated[bool, doc("hear this channel")] = True
-    require_mention: Annotated[bool | None, doc("hear only what mentions the app; true when nobody says")] = None
-    users: Annotated[tuple[Id, ...] | None, doc("who is heard in it; groupAllowFrom when left out")] = None
-    tools: Annotated[NarrowSettings, doc("tools in this channel, out of those that remain")] = NarrowSettings()
+    enabled: bool = True
+    """hear this channel"""
+    require_mention: bool | None = None
+    """hear only what mentions the app; true when nobody says"""
+    users: tuple[Id, ...] | None = None
+    """who is heard in it; groupAllowFrom when left out"""
+    tools: NarrowSettings = NarrowSettings()
+    """tools in this channel, out of those that remain"""
 
 
 class SlackCommandSettings(Settings, frozen=True):
     """`channels.slack.slashCommand`."""
 
-    name: Annotated[
-        str, doc("the slash command behind which anything can be written to us", pattern="^[a-z0-9_-]{1,32}$")
-    ] = "openclaw"
+    name: Annotated[str, Meta(pattern="^[a-z0-9_-]{1,32}$")] = "openclaw"
+    """the slash command behind which anything can be written to us"""
 
 
 class SlackSettings(ChannelSettings, frozen=True):
@@ -40,34 +43,35 @@ class SlackSettings(ChannelSettings, frozen=True):
     )
     VARIABLE: ClassVar[str] = "SLACK_BOT_TOKEN"
 
-    bot_token: Annotated[SecretInput | None, doc("the app's Bot User OAuth Token, xoxb-…")] = None
-    app_token: Annotated[SecretInput | None, doc("an App-Level Token with connections:write, xapp-…")] = None
-    signing_secret: Annotated[SecretInput | None, doc("what Slack signs its calls with, when it calls us")] = None
-    mode: Annotated[
-        Literal["socket", "http"] | None,
-        doc("hear over a connection that we open, or be called; socket when there is an appToken"),
-    ] = None
+    bot_token: SecretInput | None = None
+    """the app's Bot User OAuth Token, xoxb-…"""
+    app_token: SecretInput | None = None
+    """an App-Level Token with connections:write, xapp-…"""
+    signing_secret: SecretInput | None = None
+    """what Slack signs its calls with, when it calls us"""
+    mode: Literal["socket", "http"] | None = None
+    """hear over a connection that we open, or be called; socket when there is an appToken"""
     webhook_path: Annotated[
         str,
-        doc(
-            "the path of Slack's calls at the gateway; /slack/events, with /ACCOUNT behind it for another account",
+        Meta(
             pattern="^(/[A-Za-z0-9_.-]+)*$",
         ),
     ] = ""
-    channels: Annotated[
-        Mapping[str, SlackChannelRules], doc("channels by id; * for all others. With any, only these are heard")
-    ] = field(default_factory=dict)
-    reply_to_mode: Annotated[
-        Literal["off", "all"],
-        doc("answer in the channel where one was asked, or always in a thread below the question"),
-    ] = "off"
-    slash_command: Annotated[SlackCommandSettings, doc("our command in Slack's own menu")] = SlackCommandSettings()
-    unfurl_links: Annotated[bool, doc("show previews of links")] = False
-    media_max_mb: Annotated[int, doc("the largest file that is sent or opened", ge=1, le=1000)] = 20
-    api_root: Annotated[str | None, doc("the address of another server that speaks Slack's Web API")] = None
-    accounts: Annotated[
-        Mapping[str, "SlackSettings"], doc("several apps, by name; each is as the channel where it says nothing")
-    ] = field(default_factory=dict)
+    """the path of Slack's calls at the gateway; /slack/events, with /ACCOUNT behind it for another account"""
+    channels: Mapping[str, SlackChannelRules] = field(default_factory=dict)
+    """channels by id; * for all others. With any, only these are heard"""
+    reply_to_mode: Literal["off", "all"] = "off"
+    """answer in the channel where one was asked, or always in a thread below the question"""
+    slash_command: SlackCommandSettings = SlackCommandSettings()
+    """our command in Slack's own menu"""
+    unfurl_links: bool = False
+    """show previews of links"""
+    media_max_mb: Annotated[int, Meta(ge=1, le=1000)] = 20
+    """the largest file that is sent or opened"""
+    api_root: str | None = None
+    """the address of another server that speaks Slack's Web API"""
+    accounts: Mapping[str, "SlackSettings"] = field(default_factory=dict)
+    """several apps, by name; each is as the channel where it says nothing"""
 
     @property
     def is_called(self) -> bool:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from msgspec import field
+from msgspec import Meta, field
 
 from openclaw.channels.settings import ChannelSettings
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
-from openclaw.core.settings import SecretInput, doc
+from openclaw.core.settings import SecretInput
 
 LEAST_SECRET = 16
 
@@ -21,25 +21,25 @@ class WebhookChannelSettings(ChannelSettings, frozen=True):
     CREDENTIALS: ClassVar[tuple[str, ...]] = ("secret",)
     MISSING: ClassVar[str] = "give a secret that both sides know, of 16 characters or more: openssl rand -hex 24"
 
-    secret: Annotated[SecretInput | None, doc("what calls are signed with, both ways; whsec_… or any long text")] = None
-    url: Annotated[str | None, doc("the address that is called with what the assistant says")] = None
+    secret: SecretInput | None = None
+    """what calls are signed with, both ways; whsec_… or any long text"""
+    url: str | None = None
+    """the address that is called with what the assistant says"""
     webhook_path: Annotated[
         str,
-        doc(
-            "the path of the gateway that is called; /webhook, with /ACCOUNT behind it for another account",
+        Meta(
             pattern="^(/[A-Za-z0-9_.-]+)*$",
         ),
     ] = ""
-    actions: Annotated[
-        tuple[Literal["edit", "react", "delete"], ...],
-        doc("what the other side can do beside showing a message; with edit it sees answers while they are written"),
-    ] = ()
-    buttons: Annotated[bool, doc("the other side can show buttons")] = False
-    media_max_mb: Annotated[int, doc("the largest file that is sent or opened", ge=1, le=100)] = 5
-    accounts: Annotated[
-        Mapping[str, "WebhookChannelSettings"],
-        doc("several programs, by name; each is as the channel where it says nothing"),
-    ] = field(default_factory=dict)
+    """the path of the gateway that is called; /webhook, with /ACCOUNT behind it for another account"""
+    actions: tuple[Literal["edit", "react", "delete"], ...] = ()
+    """what the other side can do beside showing a message; with edit it sees answers while they are written"""
+    buttons: bool = False
+    """the other side can show buttons"""
+    media_max_mb: Annotated[int, Meta(ge=1, le=100)] = 5
+    """the largest file that is sent or opened"""
+    accounts: Mapping[str, "WebhookChannelSettings"] = field(default_factory=dict)
+    """several programs, by name; each is as the channel where it says nothing"""
 
     @property
     def identity(self) -> str:

@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
-from msgspec import field
+from msgspec import Meta, field
 
 from openclaw.channels.settings import ChannelSettings
 from openclaw.core.errors import ConfigError
 from openclaw.core.secret import Secret
-from openclaw.core.settings import SecretInput, doc
+from openclaw.core.settings import SecretInput
 
 
 class WhatsAppSettings(ChannelSettings, frozen=True):
@@ -20,22 +20,27 @@ class WhatsAppSettings(ChannelSettings, frozen=True):
     CREDENTIALS: ClassVar[tuple[str, ...]] = ("accessToken",)
     MISSING: ClassVar[str] = "give phoneNumberId, accessToken, appSecret and verifyToken, from the app's page WhatsApp"
 
-    phone_number_id: Annotated[str | None, doc("the number's id at Meta, which is not the number itself")] = None
-    access_token: Annotated[SecretInput | None, doc("the token of a system user of the business")] = None
-    app_secret: Annotated[SecretInput | None, doc("the app's secret, with which Meta signs its calls")] = None
-    verify_token: Annotated[
-        SecretInput | None, doc("a word of your own, which Meta repeats when you enter the gateway's address there")
-    ] = None
-    api_root: Annotated[str | None, doc("the address of another server that speaks the Cloud API")] = None
-    api_version: Annotated[str, doc("the version of Meta's API", pattern=r"^v\d+\.\d+$")] = "v24.0"
+    phone_number_id: str | None = None
+    """the number's id at Meta, which is not the number itself"""
+    access_token: SecretInput | None = None
+    """the token of a system user of the business"""
+    app_secret: SecretInput | None = None
+    """the app's secret, with which Meta signs its calls"""
+    verify_token: SecretInput | None = None
+    """a word of your own, which Meta repeats when you enter the gateway's address there"""
+    api_root: str | None = None
+    """the address of another server that speaks the Cloud API"""
+    api_version: Annotated[str, Meta(pattern=r"^v\d+\.\d+$")] = "v24.0"
+    """the version of Meta's API"""
     webhook_path: Annotated[
         str,
-        doc("the path of the gateway that Meta calls; /whatsapp-webhook when empty", pattern="^(/[A-Za-z0-9_.-]+)*$"),
+        Meta(pattern="^(/[A-Za-z0-9_.-]+)*$"),
     ] = ""
-    media_max_mb: Annotated[int, doc("the largest file that is sent or opened", ge=1, le=100)] = 50
-    accounts: Annotated[
-        Mapping[str, "WhatsAppSettings"], doc("several numbers, by name; each is as the channel where it says nothing")
-    ] = field(default_factory=dict)
+    """the path of the gateway that Meta calls; /whatsapp-webhook when empty"""
+    media_max_mb: Annotated[int, Meta(ge=1, le=100)] = 50
+    """the largest file that is sent or opened"""
+    accounts: Mapping[str, "WhatsAppSettings"] = field(default_factory=dict)
+    """several numbers, by name; each is as the channel where it says nothing"""
 
     @property
     def identity(self) -> str:
