@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from openclaw.automation.cron.schedule import load_zone, parse_duration
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.text import compile_lazily
 
 ACK = "HEARTBEAT_OK"
 ACK_CHARS = 300
@@ -21,9 +22,9 @@ DENIED_TOOLS = ("cron", "gateway", "plugins", "secrets")
 """A heartbeat changes neither the configuration nor the schedule."""
 REMINDER = "cron:"
 """How the reason of a wake begins that comes from a job: a person has chosen the time."""
-_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)|24:00")
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_BLANK = re.compile(
+_CLOCK = compile_lazily(r"([01]?\d|2[0-3]):([0-5]\d)|24:00")
+_COMMENT = compile_lazily(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_BLANK = compile_lazily(
     r"\s*(?:#{1,6}(?:\s.*)?|[-*+]\s*(?:\[[ xX]?\]\s*)?|\d+[.)]\s*|`{3,}.*|~{3,}.*|>?|-{3,}|\*{3,}|_{3,})\s*"
 )
 _WRAPPERS = "*_~`\"'.!,:;-–— \t\r\n"

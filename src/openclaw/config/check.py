@@ -18,6 +18,7 @@ from openclaw.core.deferred import difflib
 from openclaw.core.errors import InvalidRequest, NotFound
 from openclaw.core.keys import normalise_agent
 from openclaw.core.secret import REDACTED, Secret
+from openclaw.core.text import compile_lazily
 
 Names = dict[str, "Names"]
 
@@ -66,11 +67,11 @@ def _theirs(path: Path) -> tuple[str, ...]:
     return tuple(part for part in path if isinstance(part, str))
 
 
-SHORT = re.compile(r"[\w.:/ -]{0,12}\Z|[A-Za-z_.:/ -]{0,24}\Z")
+SHORT = compile_lazily(r"[\w.:/ -]{0,12}\Z|[A-Za-z_.:/ -]{0,24}\Z")
 """Text that may be quoted in a message; anything else might be a pasted credential."""
-ALIAS = re.compile(r"[a-z][a-z0-9_-]{0,63}\Z")
-VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,127}\Z")
-EXEC_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/#-]{0,255}\Z")
+ALIAS = compile_lazily(r"[a-z][a-z0-9_-]{0,63}\Z")
+VARIABLE = compile_lazily(r"[A-Z][A-Z0-9_]{0,127}\Z")
+EXEC_ID = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9._:/#-]{0,255}\Z")
 
 
 # The check.

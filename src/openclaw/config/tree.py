@@ -8,6 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest, NotFound
+from openclaw.core.text import compile_lazily
 from openclaw.storage import json5
 
 Path = tuple[str | int, ...]
@@ -15,8 +16,8 @@ Path = tuple[str | int, ...]
 BLOCKED = frozenset({"__proto__", "prototype", "constructor"})
 MAX_SEGMENTS = 64
 
-_BARE = re.compile(r"""[^.\[\]"'\s]+""")
-_BRACKET = re.compile(r"""\[\s*(?:(\d{1,9})|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'))\s*\]""", re.DOTALL)
+_BARE = compile_lazily(r"""[^.\[\]"'\s]+""")
+_BRACKET = compile_lazily(r"""\[\s*(?:(\d{1,9})|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'))\s*\]""", re.DOTALL)
 
 
 def parse_path(text: str) -> Path:

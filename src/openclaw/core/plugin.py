@@ -5,7 +5,6 @@ Registering only collects. Nothing is started, opened or changed, so that the co
 
 import inspect
 import logging
-import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -17,11 +16,12 @@ from openclaw.core.channel import Channel
 from openclaw.core.embedder import Embedder, EmbedderEndpoint
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.provider import OpenProvider
+from openclaw.core.text import compile_lazily
 from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
 
-NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,63}\Z")
-COMMAND = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
-PATH = re.compile(r"/[A-Za-z0-9._~/-]{1,199}\Z")
+NAME = compile_lazily(r"[a-zA-Z][a-zA-Z0-9_.-]{0,63}\Z")
+COMMAND = compile_lazily(r"[a-z][a-z0-9_-]{0,31}\Z")
+PATH = compile_lazily(r"/[A-Za-z0-9._~/-]{1,199}\Z")
 
 Scope = Literal["operator.read", "operator.write", "operator.admin"]
 

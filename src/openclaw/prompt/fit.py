@@ -16,7 +16,7 @@ from functools import partial
 
 from msgspec import Struct, structs
 
-from openclaw.core.text import ContextFile, PromptText, estimate_tokens, head, utf16_length
+from openclaw.core.text import ContextFile, PromptText, compile_lazily, estimate_tokens, head, utf16_length
 from openclaw.prompt.build import MAY_OMIT, build
 from openclaw.prompt.facts import NO_CONTRIBUTION, Contribution, PromptFacts
 
@@ -28,7 +28,7 @@ SMALL_WINDOW = 16_384
 SMALL_BILLIONS = 14.0
 
 _GPT5 = re.compile(r"(^|[/:])gpt-5([.-]|$)", re.I)
-_SIZE = re.compile(r"(?:^|[-_:/.])(\d+(?:\.\d+)?)b(?:[-_:.]|$)", re.I)
+_SIZE = compile_lazily(r"(?:^|[-_:/.])(\d+(?:\.\d+)?)b(?:[-_:.]|$)", re.I)
 
 _GPT5_PREFIX = """<persona_latch>
 The character in SOUL.md and the user's wishes hold for the whole conversation, also after long tool work. Stay in it without announcing it.
@@ -107,7 +107,7 @@ CUT_TO = 1_000
 
 # From the least to the most important; files a hook added come before all of these.
 IMPORTANCE = ("heartbeat.md", "tools.md", "memory.md", "identity.md", "user.md", "bootstrap.md", "soul.md", "agents.md")
-_DETAILS = re.compile(r"\n[ \t]*<(description|version)>[^<]*</\1>")
+_DETAILS = compile_lazily(r"\n[ \t]*<(description|version)>[^<]*</\1>")
 
 
 class Fitted(Struct, frozen=True, kw_only=True):

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from openclaw.core.text import compile_lazily
+
 # Programs whose arguments run something else.
 
-_VERSION = re.compile(r"[0-9.]+\Z")
+_VERSION = compile_lazily(r"[0-9.]+\Z")
 _INTERPRETERS = frozenset(
     "python pypy ipython bpython node nodejs deno bun qjs jjs gjs ruby irb perl php lua luajit Rscript R julia octave "
     "osascript sh bash dash zsh ksh mksh ash fish csh tcsh pwsh tclsh wish expect guile racket sbcl clisp ghci runghc "
@@ -150,7 +152,7 @@ class UnclearCommand(Struct, frozen=True):
     why: str
 
 
-_TOKEN = re.compile(
+_TOKEN = compile_lazily(
     r"(?P<blank>[ \t]+)"
     r"|(?P<operator>&&|\|\||[;|\n])"
     r"|(?P<plain>(?:[^ \t\n$`<>&(){}#*?\[~'\"\\;|]|(?<=[A-Za-z0-9_])~)+)"  # a home only where a word begins: HEAD~1
@@ -159,7 +161,7 @@ _TOKEN = re.compile(
     r"|\\(?P<escaped>[^\n])",
     re.DOTALL,
 )
-_ESCAPE = re.compile(r'\\(["\\$`])')
+_ESCAPE = compile_lazily(r'\\(["\\$`])')
 _WHY = {
     "$": "it expands a variable or a command",
     "`": "it runs a command inside another",

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, NotFound, StateError, Unavailable
+from openclaw.core.text import compile_lazily
 from openclaw.process.child import ChildEnded, ChildProcess, TerminalProcess, wait_for_child
 from openclaw.process.tasks import run_shielded
 
@@ -51,15 +52,15 @@ def fresh_name(taken: Container[str]) -> str:
 KEPT_CHARS = 200_000
 DISCARDED = "[earlier output was discarded at the retention cap and cannot be recovered]"
 
-_ESCAPES = re.compile(
+_ESCAPES = compile_lazily(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor movement
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles, links and other strings
     r"|\x1b[ -/]*[0-~]"
     r"|\x1b"
 )
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n|\Z)")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_DAMAGE = re.compile("\ufffd{2,}")
+_OVERWRITTEN = compile_lazily(r"[^\n]*\r(?!\n|\Z)")
+_CONTROLS = compile_lazily(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_DAMAGE = compile_lazily("\ufffd{2,}")
 
 
 def decode_output(data: bytes) -> str:

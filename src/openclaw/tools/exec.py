@@ -14,6 +14,7 @@ from msgspec import Struct, field, structs
 
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.sandbox import SANDBOX_HOME, BoundSandbox, SandboxLaunch, SandboxSpec
+from openclaw.core.text import compile_lazily
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec, param, properties_of, tool_spec
 from openclaw.process import group
 from openclaw.process.child import ChildEnded, ChildProcess, PipedProcess, TerminalProcess
@@ -27,11 +28,11 @@ from openclaw.tools.settings import ExecSettings
 
 # Commands that are refused.
 
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_ASSIGNMENT = compile_lazily(r"[A-Za-z_][A-Za-z0-9_]*=")
 _WRAPPERS = frozenset({"sudo", "env", "exec", "nohup", "time", "command", "builtin", "setsid", "nice", "npx", "uvx"})
 _PUNCTUATION = frozenset("();<>|&\n`{}!")
-_TOKEN = re.compile(r"""[();<>|&\n`]+|(?:[^\s();<>|&`'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""", re.DOTALL)
-_QUOTED = re.compile(r"""\\(.)|'([^']*)'|"((?:[^"\\]|\\.)*)\"""", re.DOTALL)
+_TOKEN = compile_lazily(r"""[();<>|&\n`]+|(?:[^\s();<>|&`'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""", re.DOTALL)
+_QUOTED = compile_lazily(r"""\\(.)|'([^']*)'|"((?:[^"\\]|\\.)*)\"""", re.DOTALL)
 # The longest single argument a system accepts, the terminating NUL included.
 MAX_COMMAND_BYTES = 128 * 1024 - 1
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct, structs
 
 from openclaw.core.errors import InvalidRequest
+from openclaw.core.text import compile_lazily
 from openclaw.core.tool import Effects, Output, ToolContext, param, tool_spec
 from openclaw.tools.background import Background, BackgroundCommand
 from openclaw.tools.base import ArgsTool
@@ -25,8 +26,8 @@ _NAMED = {
     **{f"f{number}": f"\x1bO{code}" for number, code in enumerate("PQRS", 1)},
     **{f"f{number}": f"\x1b[{code}~" for number, code in enumerate((15, 17, 18, 19, 20, 21, 23, 24), 5)},
 }
-_COMBINED = re.compile(r"([CMS])-(.+)\Z", re.IGNORECASE | re.DOTALL)
-_HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{1,2})\Z")
+_COMBINED = compile_lazily(r"([CMS])-(.+)\Z", re.IGNORECASE | re.DOTALL)
+_HEX = compile_lazily(r"(?:0x)?([0-9a-fA-F]{1,2})\Z")
 PASTE_START, PASTE_END = "\x1b[200~", "\x1b[201~"
 
 

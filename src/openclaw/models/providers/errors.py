@@ -22,12 +22,12 @@ from openclaw.core.errors import (
     ServerFailed,
 )
 from openclaw.core.secret import Secret, redact
-from openclaw.core.text import sanitize_line
+from openclaw.core.text import compile_lazily, sanitize_line
 from openclaw.models import registry
 
 EXCERPT_CHARS = 300
 
-_OVERFLOW = re.compile(
+_OVERFLOW = compile_lazily(
     "|".join(
         (
             r"prompt (is )?too long",
@@ -56,37 +56,41 @@ _OVERFLOW = re.compile(
         )
     )
 )
-_NEVER_OVERFLOW = re.compile(
+_NEVER_OVERFLOW = compile_lazily(
     r"rate.?limit|too many requests|tokens per (min|day)|\btp[md]\b|context window too small"
     r"|billing|credit balance|insufficient (credits|quota|funds)"
 )
-_BILLING = re.compile(
+_BILLING = compile_lazily(
     r"insufficient[ _](credits?|quota|funds|balance)|credit balance|payment required|out of credits"
     r"|billing_error|billing (hard )?limit|billing.{0,40}(not active|disabled|inactive|overdue)|exceeded.{0,20}spend"
 )
-_QUOTA_GONE = re.compile(r"insufficient[ _](credits?|quota|funds|balance)|credit balance|payment required")
-_USAGE_WINDOW = re.compile(r"usage.?limit|usage window|(daily|weekly|monthly|hourly) (usage )?limit|resets? (at|in|on)")
-_RATE = re.compile(r"rate.?limit|too many requests|throttl|resource.?(has been )?.?exhausted|quota|concurrency limit")
-_OVERLOADED = re.compile(r"overloaded|high demand|modelnotready|at capacity|temporarily unavailable")
-_AUTH = re.compile(
+_QUOTA_GONE = compile_lazily(r"insufficient[ _](credits?|quota|funds|balance)|credit balance|payment required")
+_USAGE_WINDOW = compile_lazily(
+    r"usage.?limit|usage window|(daily|weekly|monthly|hourly) (usage )?limit|resets? (at|in|on)"
+)
+_RATE = compile_lazily(
+    r"rate.?limit|too many requests|throttl|resource.?(has been )?.?exhausted|quota|concurrency limit"
+)
+_OVERLOADED = compile_lazily(r"overloaded|high demand|modelnotready|at capacity|temporarily unavailable")
+_AUTH = compile_lazily(
     r"invalid.{0,3}(x-)?api.?key|incorrect api key|api key (is )?not (valid|found)|api_key_invalid|unauthori[sz]ed"
     r"|unauthenticated|authentication_error|permission_(error|denied)|(expired|revoked|invalid).{0,12}token"
     r"|token (is |has )?(been )?(expired|revoked)|(key|token|credential)s? (has been |was )?revoked"
 )
-_TIMEOUT = re.compile(r"timeout|timed out|deadline|socket hang up|econnreset|premature close")
-_NO_MODEL = re.compile(
+_TIMEOUT = compile_lazily(r"timeout|timed out|deadline|socket hang up|econnreset|premature close")
+_NO_MODEL = compile_lazily(
     r"model[ _]not[ _]found|model.{0,80}(does not exist|not found|decommissioned)|not a valid model id"
     r"|no endpoints found|no such model|unknown model|not_found_error"
 )
-_REFUSED = re.compile(
+_REFUSED = compile_lazily(
     r"content_policy|content[ _]filter|bio_policy|misalignment_policy|usage polic|responsible ?ai ?policy"
     r"|prohibited_content"
 )
-_TPM_CEILING = re.compile(r"limit:? (\d+),.{0,40}requested:? (\d+)")
-_TRY_AGAIN = re.compile(
+_TPM_CEILING = compile_lazily(r"limit:? (\d+),.{0,40}requested:? (\d+)")
+_TRY_AGAIN = compile_lazily(
     r"(?:try again|retry) (?:in|after) (?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?) ?(ms|s\b|seconds?))?"
 )
-_RETRY_DELAY = re.compile(r'"retrydelay":\s*"(\d+(?:\.\d+)?)s"')
+_RETRY_DELAY = compile_lazily(r'"retrydelay":\s*"(\d+(?:\.\d+)?)s"')
 _TIMEOUT_STATUSES = frozenset((408, 499, 504, 522, 524))
 
 

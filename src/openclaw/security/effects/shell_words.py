@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec import Struct
 
+from openclaw.core.text import compile_lazily
+
 
 class Word(Struct, frozen=True):
     """A word without its quotes; not `sure` when something is expanded in it."""
@@ -17,7 +19,7 @@ class Word(Struct, frozen=True):
     sure: bool = True
 
 
-_TOKEN = re.compile(
+_TOKEN = compile_lazily(
     r"(?P<blank>[ \t]+|\\\n)"
     r"|(?P<comment>(?:(?<=[\s;&|(])|^)#[^\n]*)"
     r"|<<(?!<)-?[ \t]*(?P<heredoc>'\w+'|\"\w+\"|\\?\w+)"
@@ -34,7 +36,7 @@ _TOKEN = re.compile(
 _RESERVED = frozenset("if then else elif fi while until do done ! { } time esac coproc".split())
 _DATA = frozenset("for case select function".split())
 """What follows them is no program."""
-_ASSIGNED = re.compile(r"[A-Za-z_]\w*\+?=")
+_ASSIGNED = compile_lazily(r"[A-Za-z_]\w*\+?=")
 LONGEST = 16_000
 UNREADABLE = (Word("", sure=False),)
 
@@ -107,7 +109,7 @@ _CARRIERS = frozenset(
     "env nice nohup timeout command builtin exec time sudo doas setsid stdbuf ionice taskset chrt xargs watch parallel "
     "entr hyperfine strace ltrace valgrind bwrap chroot unshare nsenter flock script unbuffer busybox toybox".split()
 )
-_INTERPRETERS = re.compile(
+_INTERPRETERS = compile_lazily(
     r"(?:python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|bash|sh|zsh|dash|ksh|fish)[\d.]*"
 )
 _MODULES = frozenset(
@@ -215,13 +217,13 @@ def commands_to_us(command: str) -> str:
     return ""
 
 
-_SQL = re.compile(
+_SQL = compile_lazily(
     r"(?:^|\n)\s*\.(?!tables|schema|mode|headers?|dump|ind|databases|width|separator|timer|quit|exit)\w|load_extension|edit\s*\("
 )
-_SED = re.compile(
+_SED = compile_lazily(
     r"(?:^|[;{}\n\d$/])\s*e(?:\s|$)|(?:^|[;{}\n\d$/,])\s*s(.)(?:(?!\1).|\\.)*\1(?:(?!\1).|\\.)*\1\w*e", re.DOTALL
 )
-_GIT_KEYS = re.compile(
+_GIT_KEYS = compile_lazily(
     r"(?:user|color|advice|init|log|i18n)\.|core\.(?:quotepath|autocrlf|filemode|abbrev)|commit\.gpgsign", re.I
 )
 _GIT_VERBS = frozenset(
@@ -262,7 +264,7 @@ def _has(*leads: str) -> Callable[[Sequence[str]], bool]:
     return lambda words: any(word.startswith(leads) for word in words)
 
 
-_DATABASE = re.compile(r"-h|--host|host=|\\!|\\copy|\bprogram\b|^-f|--file|\bsystem\b", re.IGNORECASE)
+_DATABASE = compile_lazily(r"-h|--host|host=|\\!|\\copy|\bprogram\b|^-f|--file|\bsystem\b", re.IGNORECASE)
 
 
 def _asks_database(words: Sequence[str]) -> bool:
@@ -283,7 +285,7 @@ def _sed(words: Sequence[str]) -> bool:
     return _has("-f", "--file")(words) or any(_SED.search(word) for word in words if not word.startswith("--"))
 
 
-_MEDIA = re.compile(
+_MEDIA = compile_lazily(
     r"(?:tcp|udp|rtmp\w*|rtp|rtsp|srt|s?ftp|gopher|https?|tls|smb|concat|subfile|msl|mvg|ephemeral|url)[:,]", re.I
 )
 

@@ -160,12 +160,14 @@ SMALLEST_CHUNK = 400
 CUT_OFF = "\n[... the rest of this summary was cut off]"
 SPLIT = "## Turn Context (split turn)"
 APPENDIX = "\n\n---\nKept word for word beside the summary:\n"
-_INTERNAL = re.compile(r"<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>.*?(?:<<<END_OPENCLAW_INTERNAL_CONTEXT>>>|\Z)", re.DOTALL)
-_WORD = re.compile(r"\w{4,}")
+_INTERNAL = compile_lazily(
+    r"<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>.*?(?:<<<END_OPENCLAW_INTERNAL_CONTEXT>>>|\Z)", re.DOTALL
+)
+_WORD = compile_lazily(r"\w{4,}")
 _ASK_WORDS = 12
 
 
-_HEADING = re.compile(r"^(#{2,3})[ \t]+(.+?)[ \t]*#*$", re.MULTILINE)
+_HEADING = compile_lazily(r"^(#{2,3})[ \t]+(.+?)[ \t]*#*$", re.MULTILINE)
 
 
 def sections_of(text: str, wanted: Sequence[str], most: int) -> str:
