@@ -77,4 +77,6 @@ def main() -> None:
     gc.set_threshold(200_000, 20, 20)
     from openclaw.cli.root import run
 
-    sys.exit(run(arguments))
+    code = run(arguments)
+    gc.freeze()  # or the interpreter looks through everything that was loaded once more before it ends
+    sys.exit(code)
