@@ -10,8 +10,8 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from openclaw.core.hooks import HookContext
+from openclaw.core.plugin import PluginFailed
 from openclaw.core.tool import ToolContext
-from openclaw.plugins.process import PluginFailed
 from tests.plugins.support import DEADLINE, bench, tool_plugin, write
 
 pytestmark = pytest.mark.anyio

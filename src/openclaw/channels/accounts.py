@@ -29,9 +29,9 @@ from openclaw.core.channel import (
 )
 from openclaw.core.clock import Clock
 from openclaw.core.errors import ConfigError, InvalidRequest, NotFound
+from openclaw.core.plugin import PluginFailed
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Live
-from openclaw.plugins.process import PluginFailed
 from openclaw.security.settings import CommandsSettings
 
 PROBE_SECONDS = 15.0

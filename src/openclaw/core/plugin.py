@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from openclaw.core.channel import Channel
 from openclaw.core.embedder import Embedder, EmbedderEndpoint
-from openclaw.core.errors import InvalidRequest
+from openclaw.core.errors import InvalidRequest, OpenClawError
 from openclaw.core.provider import OpenProvider
 from openclaw.core.text import compile_lazily
 from openclaw.core.tool import Effects, Output, Tool, ToolContext, ToolSpec
@@ -277,3 +277,15 @@ class Api:
         if name in self._found[kind]:
             raise InvalidRequest(f"the {kind} {name} is registered twice")
         self._found[kind][name] = thing
+
+
+class PluginFailed(OpenClawError):
+    """A plugin's code raised, timed out or is gone; `kind` names its exception."""
+
+    code = "UNAVAILABLE"
+
+    def __init__(self, message: str, *, kind: str = "", meant: bool = False) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.meant = meant
+        """It chose one of our errors to say something (`RateLimited`): an answer, and no fault of the plugin."""

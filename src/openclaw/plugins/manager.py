@@ -15,14 +15,14 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import NotFound, OpenClawError, Unavailable
 from openclaw.core.hook_points import POINTS
 from openclaw.core.hooks import HookContext
-from openclaw.core.plugin import Api, Hook, PluginContributions, Service
+from openclaw.core.plugin import Api, Hook, PluginContributions, PluginFailed, Service
 from openclaw.core.secret import Secret
 from openclaw.extensions.find import expand_path
 from openclaw.plugins import manifest, proxies, wire
 from openclaw.plugins.admit import admit, judge, memory_slot_problem
 from openclaw.plugins.find import AcceptedPlugins, FoundPlugin, digest_of, discover_plugins
 from openclaw.plugins.host import describe_error, register
-from openclaw.plugins.process import GOODBYE_SECONDS, SLACK, PluginFailed, PluginLaunch, PluginProcess
+from openclaw.plugins.process import GOODBYE_SECONDS, SLACK, PluginLaunch, PluginProcess
 from openclaw.plugins.settings import PluginEntry, PluginLimits, PluginsSettings
 from openclaw.storage.atomic import private_directory
 

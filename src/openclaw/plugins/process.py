@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec import Raw, Struct
 
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, Unavailable
+from openclaw.core.plugin import PluginFailed
 from openclaw.core.secret import Secret, redact
 from openclaw.plugins import wire
 from openclaw.plugins.settings import PluginLimits
@@ -74,18 +75,6 @@ T = TypeVar("T")
 # Calls.
 
 BUSY_BEAT, IDLE_BEAT = 1.0, 15.0
-
-
-class PluginFailed(OpenClawError):
-    """A plugin's code raised, timed out or is gone; `kind` names its exception."""
-
-    code = "UNAVAILABLE"
-
-    def __init__(self, message: str, *, kind: str = "", meant: bool = False) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.meant = meant
-        """It chose one of our errors to say something (`RateLimited`): an answer, and no fault of the plugin."""
 
 
 class _Waiting(NamedTuple):

@@ -11,11 +11,11 @@ from openclaw.core import errors
 from openclaw.core.channel import Address, Inbound, Outbound, Receipt
 from openclaw.core.embedder import EmbedderEndpoint, Traits, Vector
 from openclaw.core.events import ModelEvent
-from openclaw.core.plugin import CommandReply, HttpAnswer, PluginContributions
+from openclaw.core.plugin import CommandReply, HttpAnswer, PluginContributions, PluginFailed
 from openclaw.core.provider import Endpoint, ModelRequest
 from openclaw.core.tool import Effects, Output, ToolContext
 from openclaw.plugins import wire
-from openclaw.plugins.process import PluginFailed, PluginProcess
+from openclaw.plugins.process import PluginProcess
 from openclaw.plugins.wire import encode_payload, encode_with_credentials
 
 SEND_SECONDS = 60.0

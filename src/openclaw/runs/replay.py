@@ -251,7 +251,9 @@ def _gist(message: Assistant) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
     return message.text.strip(), [(call.name, call.arguments) for call in message.calls]
 
 
-async def compare(calls: Sequence[RecordedCall], attempt: Attempt, clock: Clock) -> AsyncIterator[ModelComparison]:
+async def compare_models(
+    calls: Sequence[RecordedCall], attempt: Attempt, clock: Clock
+) -> AsyncIterator[ModelComparison]:
     """Sends every recorded request that was answered to another model; runs no tools."""
     for number, recorded in enumerate(calls, 1):
         before = recorded.reply

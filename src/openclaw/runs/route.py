@@ -4,6 +4,7 @@ import logging
 import random
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +35,6 @@ from openclaw.models.failover import (
     block_reason,
 )
 from openclaw.models.model_set import ModelSet
-from openclaw.models.recording import RecordedCall
 from openclaw.models.refs import ModelRef
 from openclaw.models.registry import is_private_address
 from openclaw.models.service import ModelService
@@ -42,7 +42,6 @@ from openclaw.models.timeouts import stream_timeouts
 from openclaw.prompt.build import Prompt, assemble
 from openclaw.prompt.builder import BuiltPrompt, with_changes
 from openclaw.prompt.facts import Section
-from openclaw.runs.replay import ModelComparison, compare
 from openclaw.runs.request import RunRequest
 from openclaw.security.gates import ExecGate
 from openclaw.security.label_service import files_of_programs
@@ -396,17 +395,14 @@ class ModelRoutes:
         )
         return self._external.turn(session, route)
 
-    async def ask_again(
-        self, key: SessionKey, calls: Sequence[RecordedCall], ref: str
-    ) -> AsyncIterator[ModelComparison]:
-        """Recorded requests, answered by another model: real calls, on the books of the agent of `key`."""
+    @asynccontextmanager
+    async def lend(self, key: SessionKey, ref: str) -> AsyncIterator[Attempt]:
+        """The model `ref` for calls outside of a run, on the books of the agent of `key`."""
         agent = resolve_agent(self._agents.current, key.agent)
         request = RunRequest(run_id=f"replay-{uuid.uuid4()}", key=key, text="", model=ref)
         meter = self.meter(request.run_id, key)
         try:
-            route = await self.open(request, agent, SessionPreferences(), meter)
-            async for each in compare(calls, route.attempt, self._clock):
-                yield each
+            yield (await self.open(request, agent, SessionPreferences(), meter)).attempt
         finally:
             await meter.settle()
 

@@ -6,18 +6,18 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
 from openclaw.agent.settings import AgentsSettings, resolve_agent
+from openclaw.core.deferred import Deferred
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Live
 from openclaw.core.text import Origin, PromptText, make_origin
 from openclaw.core.tool import ApprovalRequest, Approver, Tool, ToolContext
 from openclaw.extensions.find import expand_path
 from openclaw.extensions.gate import MachineFacts, look_at_machine
-from openclaw.security import install_scan
 from openclaw.security.label_service import files_of_programs, labelled_files
 from openclaw.skills.accepted import AcceptedSkills
 from openclaw.skills.catalog import catalog_text
@@ -35,6 +35,11 @@ from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGua
 from openclaw.skills.settings import SkillsSettings
 from openclaw.skills.store import SkillStore
 from openclaw.storage.digests import identity_at
+
+if TYPE_CHECKING:
+    from openclaw.security import install_scan
+else:
+    install_scan = Deferred("openclaw.security.install_scan")
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +94,10 @@ class SkillService:
         """Whether the configuration sets a path, for `requires.config`."""
         self._for: tuple[object, ...] = (None, None, None)
         self.library = SkillStore(
-            AcceptedSkills(state), install_scan.scan_files, now, (labelled_files(state).of, files_of_programs(state).of)
+            AcceptedSkills(state),
+            lambda files: install_scan.scan_files(files),  # noqa: PLW0108 - loaded when there is something to scan
+            now,
+            (labelled_files(state).of, files_of_programs(state).of),
         )
         self._state = state
         self._home = home_dir

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import structs
@@ -12,7 +13,6 @@ from msgspec import structs
 from openclaw.core.errors import StateError
 from openclaw.core.text import Origin
 from openclaw.extensions.gate import MachineFacts
-from openclaw.security.install_scan import ScanFinding
 from openclaw.skills import gate
 from openclaw.skills.accepted import AcceptedSkills, make_entry
 from openclaw.skills.find import (
@@ -33,6 +33,9 @@ from openclaw.storage.digests import (
     contents,
 )
 
+if TYPE_CHECKING:
+    from openclaw.security.install_scan import ScanFinding
+
 log = logging.getLogger(__name__)
 
 DIGESTS = "digests.json"
@@ -40,7 +43,7 @@ DIGESTS = "digests.json"
 
 OriginsOf = Callable[..., tuple[Origin, ...]]
 """The origins of untrusted text that was written to these paths; none when no run wrote any."""
-Inspect = Callable[[Mapping[str, bytes]], Sequence[ScanFinding]]
+Inspect = Callable[[Mapping[str, bytes]], Sequence["ScanFinding"]]
 """Scans files by path; a `critical` finding means that a person must review the skill."""
 
 
@@ -113,7 +116,7 @@ class SkillStore:
         )
         return SkillList(items=items, shadowed=shadowed, collisions=collisions, diagnostics=diagnostics, edited=edited)
 
-    def findings(self, skill: Skill) -> tuple[ScanFinding, ...]:
+    def findings(self, skill: Skill) -> "tuple[ScanFinding, ...]":
         """Scans the files of `skill`."""
         if skill.tree is None:
             return ()

@@ -17,7 +17,7 @@ from openclaw.core.settings import Fixed
 from openclaw.gateway.app import App
 from openclaw.models.providers import encode_request
 from openclaw.models.recording import CallRecorder
-from openclaw.runs.replay import export, replay
+from openclaw.runs.replay import compare_models, export, replay
 from openclaw.security.redaction import Redactor
 from openclaw.testing import FakeClock, RecordedRun, ScriptedModel, TemporaryHome, ask, calls, fails, says, thinks
 
@@ -150,7 +150,8 @@ async def test_another_model_is_asked_the_same(openclaw_home: TemporaryHome) -> 
         await ask(app, "count")
         (run_id,) = await runs_of(app)
         recorded = await app.budget.recorder.calls(run_id)
-        compared = [each async for each in app.routes.ask_again(app.key(None, None), recorded, "b/m")]
+        async with app.routes.lend(app.key(None, None), "b/m") as attempt:
+            compared = [each async for each in compare_models(recorded, attempt, app.clock)]
         rows = await app.db.read("SELECT model_calls.provider AS provider FROM model_calls ORDER BY at, attempt")
     assert [each.same for each in compared] == [True, False]
     assert compared[1].now.text == "I see four files."

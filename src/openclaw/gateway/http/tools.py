@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct, structs
@@ -18,11 +18,13 @@ from openclaw.core.tool import ToolSpec
 from openclaw.gateway.http import problems
 from openclaw.gateway.http.endpoint import HttpAuth, HttpCall
 from openclaw.gateway.http.problems import NO_RETRY, HttpProblem
-from openclaw.gateway.http.requests import HttpBackend
 from openclaw.gateway.http.web import BaseRoute, Match, Receive, Request, Scope, Send, WebResponse
 from openclaw.gateway.server import read_body
 from openclaw.process.tasks import call_function
 from openclaw.runs.toolset import DENIED, find_tool, invoke_tool
+
+if TYPE_CHECKING:
+    from openclaw.gateway.http.requests import HttpBackend
 
 log = logging.getLogger("openclaw.gateway.http")
 
@@ -118,7 +120,7 @@ class _Once(Struct):
 class ToolInvocation:
     """Handles an authorised request."""
 
-    def __init__(self, backend: HttpBackend) -> None:
+    def __init__(self, backend: "HttpBackend") -> None:
         self._backend = backend
         self._once: OrderedDict[str, _Once] = OrderedDict()
 

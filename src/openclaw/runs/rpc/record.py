@@ -20,7 +20,7 @@ from openclaw.models.service import ModelService
 from openclaw.protocol.params import NonEmpty, Params, Positive
 from openclaw.protocol.rpc import Caller, RpcMethod
 from openclaw.protocol.scopes import ADMIN, READ
-from openclaw.runs.replay import export, replay
+from openclaw.runs.replay import compare_models, export, replay
 from openclaw.runs.route import ModelRoutes
 from openclaw.security.redaction import Redactor, secret_variables, secrets_in
 from openclaw.storage.database import Database
@@ -120,9 +120,10 @@ def record_methods(
 
     async def compare(params: RunsCompareParams, caller: Caller) -> AsyncIterator[Any]:
         run_id, calls = await find(params.run_id)
-        async for each in routes.ask_again(sessions.key(), calls, params.model):
-            found = {"call": each.call, "same": each.same, "recorded": _gist(each.recorded), "now": _gist(each.now)}
-            yield {"runId": run_id, "call": found, "last": False}
+        async with routes.lend(sessions.key(), params.model) as attempt:
+            async for each in compare_models(calls, attempt, clock):
+                found = {"call": each.call, "same": each.same, "recorded": _gist(each.recorded), "now": _gist(each.now)}
+                yield {"runId": run_id, "call": found, "last": False}
         yield {"runId": run_id, "call": None, "last": True}
 
     async def export_run(params: RunParams, caller: Caller) -> AsyncIterator[Any]:

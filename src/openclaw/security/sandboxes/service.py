@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
 from openclaw.agent.settings import AgentsSettings, agent_ids
 from openclaw.core.clock import Clock
+from openclaw.core.deferred import Deferred
 from openclaw.core.errors import ConfigError, InvalidRequest, Unavailable
 from openclaw.core.keys import SessionKey, normalise_agent, parse_session_key
 from openclaw.core.sandbox import (
@@ -31,8 +32,6 @@ from openclaw.core.sandbox import (
 from openclaw.core.settings import Live
 from openclaw.security import tool_policy
 from openclaw.security.sandboxes import policy
-from openclaw.security.sandboxes.bubblewrap import INSTALL, Bubblewrap
-from openclaw.security.sandboxes.docker import Docker
 from openclaw.security.sandboxes.policy import PruneRules, SandboxRules, merge_prune_rules, prune_reason
 from openclaw.security.settings import AgentToolSettings, CommandsSettings
 from openclaw.security.tool_policy import (
@@ -46,6 +45,12 @@ from openclaw.security.tool_policy import (
 )
 from openclaw.tools.settings import ToolsSettings
 
+if TYPE_CHECKING:
+    from openclaw.security.sandboxes import bubblewrap, docker
+else:
+    bubblewrap = Deferred("openclaw.security.sandboxes.bubblewrap")
+    docker = Deferred("openclaw.security.sandboxes.docker")
+
 # Engines.
 
 
@@ -53,10 +58,10 @@ def open_sandbox(backend: str, environ: Mapping[str, str]) -> Sandbox:
     """The engine called `backend`."""
     match backend:
         case "process" | "bubblewrap" | "bwrap":
-            return Bubblewrap(environ)
+            return bubblewrap.Bubblewrap(environ)
         case "docker" | "podman":
-            return Docker(environ, backend)
-    return AutoEngine([Bubblewrap(environ), Docker(environ), Docker(environ, "podman")])
+            return docker.Docker(environ, backend)
+    return AutoEngine([bubblewrap.Bubblewrap(environ), docker.Docker(environ), docker.Docker(environ, "podman")])
 
 
 class AutoEngine:
@@ -80,7 +85,7 @@ class AutoEngine:
                 self._chosen = engine
                 return ""
             whys.append(f"{engine.name}: {why}")
-        return f"No sandbox works here, so nothing is run. To mend it, {INSTALL}. ({' '.join(whys)})"
+        return f"No sandbox works here, so nothing is run. To mend it, {bubblewrap.INSTALL}. ({' '.join(whys)})"
 
     async def launch(
         self, box: SandboxSpec, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], terminal: bool = False
