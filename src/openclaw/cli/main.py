@@ -28,7 +28,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "doctor": ("gateway.control", "Look for what is wrong, and mend it on request."),
     "exec-policy": ("security", "What may run, and who is asked."),
     "gateway": ("gateway.group", "Run and control the gateway, the process every client talks to."),
-    "health": ("health", "Whether the gateway is well."),
+    "health": ("gateway.health", "Whether the gateway is well."),
     "labels": ("security", "What text from elsewhere may bring about, and which files hold some."),
     "hooks": ("extensions.hooks", "Small programs of your own that are told what happens: list, enable."),
     "logs": ("logs", "What the gateway wrote down."),
@@ -74,7 +74,7 @@ def main() -> None:
         sys.stdout.write(f"openclaw {__version__}\n")
         return
     # Imports create many objects and no garbage; the default threshold would trigger about a hundred collections.
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(50_000, 20, 20)
     from openclaw.cli.root import run
 
     code = run(arguments)
