@@ -1,8 +1,6 @@
 """Prints for commands: results on standard output, everything else on standard error. Also the options many share."""
 
-import json
 import os
-import shutil
 import sys
 import textwrap
 import time
@@ -16,6 +14,7 @@ from typing import Any, TextIO
 import click
 
 from openclaw.core.clock import format_duration
+from openclaw.core.deferred import json, shutil
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.text import strip_unprintable
 

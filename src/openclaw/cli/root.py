@@ -1,7 +1,6 @@
 """The root command: global options, lazily imported nouns, and the one place where an error becomes an exit code."""
 
 import importlib
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,7 @@ from typing import Any
 import click
 
 from openclaw.cli.main import NOUNS, TASKS
-from openclaw.core.deferred import difflib
+from openclaw.core.deferred import difflib, json
 from openclaw.core.errors import OpenClawError
 from openclaw.version import __version__
 

@@ -2,9 +2,10 @@
 
 from datetime import UTC, datetime, tzinfo
 from typing import Protocol
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
+
+from openclaw.core.deferred import zoneinfo
 
 
 class Clock(Protocol):
@@ -22,8 +23,8 @@ def millis(clock: Clock) -> int:
 def zone_of(name: str) -> tzinfo:
     """The time zone called `name`; UTC when it is unknown."""
     try:
-        return ZoneInfo(name) if name else UTC
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return zoneinfo.ZoneInfo(name) if name else UTC
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         return UTC
 
 

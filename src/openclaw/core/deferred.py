@@ -14,9 +14,13 @@ __all__ = (
     "email_utils",
     "http_client",
     "imaplib",
+    "json",
     "mimetypes",
     "shlex",
+    "shutil",
+    "signal",
     "tempfile",
+    "zoneinfo",
 )
 
 
@@ -44,9 +48,13 @@ if TYPE_CHECKING:
     import ast
     import difflib
     import imaplib
+    import json
     import mimetypes
     import shlex
+    import shutil
+    import signal
     import tempfile
+    import zoneinfo
     from email import utils as email_utils
     from http import client as http_client
 else:
@@ -55,6 +63,10 @@ else:
     email_utils = Deferred("email.utils")
     http_client = Deferred("http.client")
     imaplib = Deferred("imaplib")
+    json = Deferred("json")
     mimetypes = Deferred("mimetypes")
     shlex = Deferred("shlex")
+    shutil = Deferred("shutil")
+    signal = Deferred("signal")
     tempfile = Deferred("tempfile")
+    zoneinfo = Deferred("zoneinfo")

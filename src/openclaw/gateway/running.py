@@ -1,7 +1,6 @@
 """The gateway that runs on a home: its lock, where it listens, and calls to it."""
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from openclaw.core.deferred import signal
 from openclaw.core.errors import Conflict, StateError
 from openclaw.core.secret import Secret
 from openclaw.protocol.address import check_pinnable, parse_url
@@ -150,7 +150,7 @@ def stop(state: Path, seconds: float) -> RunningGateway | None:
     return found
 
 
-def send(to: RunningGateway, number: signal.Signals) -> None:
+def send(to: RunningGateway, number: int) -> None:
     """Sends a signal to a gateway; harmless when it has just ended."""
     try:
         os.kill(to.pid, number)

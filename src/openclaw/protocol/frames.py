@@ -3,12 +3,12 @@
 Params and payloads stay raw until someone who knows their type decodes them, so each byte is decoded once.
 """
 
-import json
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from openclaw.core.deferred import json
 from openclaw.core.text import replace_surrogates
 from openclaw.protocol.params import describe
 

@@ -7,9 +7,14 @@ commands. No extensions: nothing is compressed.
 import os
 from binascii import b2a_base64
 from collections.abc import Iterator
-from hashlib import sha1
 
 from openclaw.protocol.frames import CLOSE_NORMAL, CLOSE_PROTOCOL, CLOSE_TOO_BIG, MAX_PAYLOAD_BYTES
+
+try:
+    # As `random` does: hashlib loads OpenSSL, which takes longer than the answer to most questions.
+    from _sha1 import sha1  # type: ignore[import-not-found]
+except ImportError:
+    from hashlib import sha1
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 NO_CODE = 1005

@@ -72,7 +72,9 @@ class SyncClient:
     ) -> "SyncClient":
         """Connects and introduces us; a rejection raises `CallFailed`."""
         try:
-            connection = socket.create_connection((url.host, url.port), timeout)
+            # As text, even an address in digits loads the codec for domain names in other scripts.
+            host: Any = url.host.encode() if url.host.isascii() else url.host
+            connection = socket.create_connection((host, url.port), timeout)
             if encryption is not None:
                 connection = encryption.wrap(connection, url.host)
         except OSError as error:

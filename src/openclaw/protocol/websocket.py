@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
 
+from openclaw.core.deferred import Deferred
 from openclaw.protocol.address import GatewayUrl, check_pinnable, parse_url
 from openclaw.protocol.client import GatewayClient, greeted
 from openclaw.protocol.client_frames import ClientFrames
@@ -18,7 +20,11 @@ from openclaw.protocol.framing import (
     upgrade_problem,
     upgrade_request,
 )
-from openclaw.protocol.tls import check_pin, client_context
+
+if TYPE_CHECKING:
+    from openclaw.protocol import tls
+else:
+    tls = Deferred("openclaw.protocol.tls")
 
 OPEN_SECONDS = 10.0
 CLOSE_SECONDS = 5.0
@@ -94,7 +100,7 @@ async def connect(
     """
     where = parse_url(url, proves=proves)
     check_pinnable(where, pinned)
-    context = client_context(pinned) if where.encrypted else None
+    context = tls.client_context(pinned) if where.encrypted else None
     try:
         async with asyncio.timeout(OPEN_SECONDS):
             streams = await asyncio.open_connection(where.host, where.port, ssl=context)
@@ -103,7 +109,7 @@ async def connect(
     socket = _WebSocket(*streams)
     try:
         if context is not None:
-            check_pin(streams[1].get_extra_info("ssl_object").getpeercert(binary_form=True), pinned)
+            tls.check_pin(streams[1].get_extra_info("ssl_object").getpeercert(binary_form=True), pinned)
         await socket.upgrade(where)
         async with greeted(GatewayClient(socket), introduction, signer) as client:
             yield client

@@ -25,7 +25,7 @@ from openclaw.sessions.transcript import (
     path_to_leaf,
     tally,
 )
-from openclaw.storage.digests import Identity, identity_at
+from openclaw.storage.atomic import Identity, identity_at
 
 # Pages.
 

@@ -18,16 +18,14 @@ from openclaw.extensions.find import package_places, stays_inside
 from openclaw.extensions.front_matter import Malformed
 from openclaw.skills.manifest import Reference, SkillManifest, find_outside_references, parse
 from openclaw.skills.settings import LimitSettings
+from openclaw.storage.atomic import Identity, identity_at, identity_of
 from openclaw.storage.digests import (
     RACY,
     UNCOUNTED,
     UNCOUNTED_HERE,
     Hasher,
-    Identity,
     TreeDigest,
     Unverifiable,
-    identity_at,
-    identity_of,
     read_regular,
 )
 

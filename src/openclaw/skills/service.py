@@ -34,7 +34,7 @@ from openclaw.skills.gate import ListedSkill, SkillList
 from openclaw.skills.guard import GuardAllows, GuardAsks, GuardRefuses, SkillGuard, collect_variables
 from openclaw.skills.settings import SkillsSettings
 from openclaw.skills.store import SkillStore
-from openclaw.storage.digests import identity_at
+from openclaw.storage.atomic import identity_at
 
 if TYPE_CHECKING:
     from openclaw.security import install_scan

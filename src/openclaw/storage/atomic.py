@@ -2,13 +2,14 @@
 
 import contextlib
 import os
+from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
 
 from openclaw.core.errors import StateError
-from openclaw.storage.digests import identity_of
 
 
 def private_directory(path: Path) -> None:
@@ -57,6 +58,22 @@ def sync_directory(directory: Path) -> None:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+# Whether a file is still the one that was read.
+
+Identity = tuple[int, int, int, int, int]
+identity_of: Callable[[os.stat_result], Identity] = attrgetter(
+    "st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns"
+)
+
+
+def identity_at(path: "str | Path", *, follow: bool = True) -> Identity | None:
+    """What identifies an unchanged file at `path`; None when it cannot be seen."""
+    try:
+        return identity_of(os.stat(path, follow_symlinks=follow))  # noqa: PTH116 (asked often in every turn)
+    except OSError:
+        return None
 
 
 T = TypeVar("T")

@@ -10,6 +10,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from openclaw.storage.atomic import Identity, identity_of
+
 MAX_FILES = 5_000
 MAX_BYTES = 128 << 20
 MAX_DEPTH = 12
@@ -22,8 +24,6 @@ UNCOUNTED_HERE = UNCOUNTED | {"__pycache__"}
 """For directories inside this package: installers may compile it, and whoever can write there controls us anyway."""
 
 _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
-
-Identity = tuple[int, int, int, int, int]
 
 
 class DigestedFile(Struct, frozen=True, array_like=True):
@@ -102,19 +102,6 @@ class Hasher:
     def steady(self, about: os.stat_result) -> bool:
         """Whether a later change to this file is sure to change its timestamps."""
         return self._now() - max(about.st_mtime, about.st_ctime) > RACY
-
-
-identity_of: Callable[[os.stat_result], Identity] = attrgetter(
-    "st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns"
-)
-
-
-def identity_at(path: "str | Path", *, follow: bool = True) -> Identity | None:
-    """What identifies an unchanged file at `path`; None when it cannot be seen."""
-    try:
-        return identity_of(os.stat(path, follow_symlinks=follow))  # noqa: PTH116 (asked often in every turn)
-    except OSError:
-        return None
 
 
 def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:

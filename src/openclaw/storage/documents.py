@@ -24,9 +24,8 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from openclaw.core.errors import StateError
-from openclaw.storage.atomic import replace_file
+from openclaw.storage.atomic import Identity, identity_at, replace_file
 from openclaw.storage.database import Database, Row, Transaction, TransactionBroken, transact
-from openclaw.storage.digests import Identity, identity_at
 from openclaw.storage.locks import shared_homes
 
 log = logging.getLogger(__name__)

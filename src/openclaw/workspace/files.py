@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from openclaw.core.text import Label, sanitize_line
-from openclaw.storage.digests import Identity, identity_of
+from openclaw.storage.atomic import Identity, identity_of
 
 ALWAYS = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md")
 WHEN_PRESENT = ("BOOTSTRAP.md", "MEMORY.md", "memory.md")

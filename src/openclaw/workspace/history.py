@@ -17,7 +17,7 @@ from msgspec import Struct
 from openclaw.core.errors import NotFound, StateError
 from openclaw.protocol.events import EventBus
 from openclaw.storage import atomic
-from openclaw.storage.digests import Identity, identity_at
+from openclaw.storage.atomic import Identity, identity_at
 from openclaw.workspace.files import BOOTSTRAP_FILES
 
 By = Literal["edit", "run", "elsewhere"]

@@ -1,4 +1,4 @@
-"""Commands about the gateway: `group` runs it, `control` looks after one in the background.
+"""Commands about the gateway: `group` runs it, `control` looks after one in the background, `health` asks it.
 
 Apart, because what a gateway loads stays in its memory for as long as it runs.
 """

@@ -6,23 +6,28 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from openclaw.cli.client import NOT_RUNNING, find_running, is_alone
 from openclaw.cli.render import ProgressLine, note, print_json, say
 from openclaw.cli.talk.screen import RunScreen, TerminalApprover, interruptible
+from openclaw.core.deferred import Deferred
 from openclaw.core.errors import OpenClawError, StateError
 from openclaw.core.messages import Usage
 from openclaw.core.text import make_origin
 from openclaw.core.tool import ApprovalRequest
 from openclaw.gateway.running import ClientTarget, running_gateway
-from openclaw.models import registry
 from openclaw.process.environment import Environment
 from openclaw.protocol.client import EventGap, GatewayClient
 from openclaw.protocol.connect_request import CallFailed
 from openclaw.protocol.websocket import connect
+
+if TYPE_CHECKING:
+    from openclaw.models import registry
+else:
+    registry = Deferred("openclaw.models.registry")
 
 T = TypeVar("T")
 

@@ -24,7 +24,8 @@ from openclaw.plugins.hooks.manifest import (
 from openclaw.plugins.settings import InternalHooksSettings
 from openclaw.process.environment import Environment
 from openclaw.storage.accepted import AcceptedStore
-from openclaw.storage.digests import Identity, Unverifiable, identity_of, read_regular, walk
+from openclaw.storage.atomic import Identity, identity_of
+from openclaw.storage.digests import Unverifiable, read_regular, walk
 from openclaw.workspace.seed import workspace_of
 
 FILE = "HOOK.md"
