@@ -226,10 +226,14 @@ class HttpProvider:
                         raise await _document(head, answer, origin)
                 for data in reader.feed(chunk):
                     events += 1
-                    for event in _decoded(decoder, data, origin):
-                        yield event
+                    try:
+                        for event in decoder.read(data):
+                            yield event
+                    except msgspec.DecodeError as error:
+                        raise _unreadable(origin, data) from error
                 if decoder.complete:
-                    await _drain(answer)
+                    if not answer.ended:
+                        await _drain(answer)
                     break
             else:
                 for data in reader.end():
@@ -338,13 +342,6 @@ def is_loopback(host: str) -> bool:
 
 def _sendable(text: str) -> bool:
     return text.isascii() and text.isprintable()
-
-
-def _decoded(decoder: Decoder, data: bytes, origin: FaultOrigin) -> Iterable[ModelEvent]:
-    try:
-        yield from decoder.read(data)
-    except msgspec.DecodeError as error:
-        raise _unreadable(origin, data) from error
 
 
 async def _bounded(answer: StreamedResponse, limit: int, head: bytes = b"") -> bytes:
