@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property, lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal, TypeVar, TypeVarTuple
 
@@ -155,7 +156,7 @@ def _read(connection: apsw.Connection, sql: str, params: Params | None) -> list[
     found: list[Row] = []
     names: tuple[str, ...] | None = None
     for values in cursor:
-        names = names or tuple(column[0] for column in cursor.description)
+        names = names or tuple(map(itemgetter(0), cursor.get_description()))
         found.append(dict(zip(names, values, strict=True)))
     return found
 
@@ -299,12 +300,11 @@ class Sqlite:
         if self._later and any(table in sql for table in self._later_tables):
             await self._write_before_reading()
         try:
-            if not self._write_lock.locked():
-                # The latest writes are in this connection's cache; another connection would read them from the file
-                # again.
-                with suppress(apsw.BusyError):
-                    return _read(self._loop_writer, sql, params)
-            return _read(self._loop_reader, sql, params)
+            try:
+                # The latest writes are in the writer's cache; another connection would read them from the file again.
+                return _read(self._loop_reader if self._write_lock.locked() else self._loop_writer, sql, params)
+            except apsw.BusyError:
+                return _read(self._loop_reader, sql, params)
         except apsw.Error as error:
             raise _to_state_error(error, self.path) from error
 

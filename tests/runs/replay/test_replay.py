@@ -84,7 +84,7 @@ async def test_what_repeats_is_stored_once(openclaw_home: TemporaryHome) -> None
         for number in range(12):
             await ask(app, f"question {number}")
             blobs, calls = [
-                (await app.db.read(f"SELECT SUM(bytes) AS bytes FROM {table}"))[0]["bytes"]  # noqa: S608
+                (await app.db.read(f"SELECT SUM(bytes) AS bytes FROM {table}"))[0]["bytes"]
                 for table in ("record_blobs", "call_records")
             ]
             sizes.append(blobs + calls)
