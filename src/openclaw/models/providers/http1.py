@@ -20,6 +20,8 @@ IDLE_SECONDS = 30.0
 MOST_HEAD = 256 * 1024
 MOST_WAITING = 1 << 20
 """Bytes of an answer that wait to be read, from which on no more are received."""
+LARGE_BODY = 256 * 1024
+"""Bytes of a body from which on one more packet is less than copying it to stand behind its head."""
 _PLAIN_URL = re.compile(r"(https?)://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?(/[!-~]*)?", re.IGNORECASE)
 
 
@@ -151,7 +153,11 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is None:
             raise HttpFailure("the connection is closed")
         self._seconds, self.ended, self._reusable = seconds, False, False
-        self._transport.write(head + body)
+        if len(body) < LARGE_BODY:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._transport.write(body)
         if self._writable is not None:
             await self._writable
         while True:
