@@ -203,6 +203,9 @@ _MAYBE_SPECIAL = compile_lazily(
     re.IGNORECASE,
 )
 
+# What such a suffix ends with, unless it has a line end in it or is all there is.
+_MAYBE_LAST = compile_lazily(rf"[{SILENT}{HEARTBEAT}*\[]", re.IGNORECASE)
+
 
 def shape(raw: str, *, enforce_final: bool = False, finished: bool = True) -> ShapedReply:
     """Splits a message into what people may see and what they may not."""
@@ -248,7 +251,8 @@ class ReplyStream:
                 CitationGate(self._check),
             )
             return self._parse("".join(self._chunks))
-        unsure = _MAYBE_SPECIAL.search(whole, known)
+        plain = known and "\n" not in whole and not _MAYBE_LAST.match(whole, len(whole) - 1)
+        unsure = None if plain else _MAYBE_SPECIAL.search(whole, known)
         cut = unsure.start() if unsure else len(whole)
         if not known and _MAYBE_SILENT.fullmatch(whole, 0, cut):
             cut = 0

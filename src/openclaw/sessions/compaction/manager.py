@@ -66,7 +66,7 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
     def _overhead(self) -> int:
         """The tokens of the prompt beside the conversation."""
         tools = sum(-(-(len(spec.description) + len(spec.schema)) // 4) for spec in self.tools)
-        return plan.estimate_steady(self.system.stable) + plan.estimate_text(f"\n{self.system.dynamic}") + tools
+        return plan.estimate_steady(self.system.stable) + plan.estimate_steady(f"\n{self.system.dynamic}") + tools
 
     @cached_property
     def _byte_limits(self) -> tuple[int, int]:
