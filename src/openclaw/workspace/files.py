@@ -55,9 +55,10 @@ def load(
         file = _load(workspace, name, cache)
         if file.missing and name in WHEN_PRESENT:
             continue
-        twins = [other.inode for other in found if other.name == "MEMORY.md"]
-        if name == "memory.md" and file.inode and file.inode in twins:
-            continue
+        if name == "memory.md" and file.inode:  # two names of one file, where case does not count
+            twins = [other.inode for other in found if other.name == "MEMORY.md"]
+            if file.inode in twins:
+                continue
         found.append(file)
     return tuple(found)
 
@@ -79,6 +80,10 @@ def _load(workspace: Path, name: str, cache: FileCache | None) -> WorkspaceFile:
             real = os.path.realpath(real, strict=True)
             about = Path(real).stat()
             leaves = not (real == root or real.startswith(root.rstrip(os.sep) + os.sep))
+        identity = real, identity_of(about)
+        held = cache.get(shown) if cache else None
+        if held is not None and held[0] == identity and not leaves:
+            return held[1]
         problem = ""
         if leaves:
             problem = "it is a link that leaves the workspace; copy the file into the workspace instead"
@@ -88,10 +93,6 @@ def _load(workspace: Path, name: str, cache: FileCache | None) -> WorkspaceFile:
             problem = f"{name} is not a regular file"
         if problem:
             return WorkspaceFile(name=name, path=shown, problem=problem)
-        identity = real, identity_of(about)
-        held = cache.get(shown) if cache else None
-        if held is not None and held[0] == identity:
-            return held[1]
         file = _read(name, shown, real, about)
     except FileNotFoundError:
         if linked:
