@@ -111,6 +111,8 @@ class _EncodedHistory(Generic[K]):
 
     def close(self) -> None:
         """Encodes what came since the last answer; the next message is an answer."""
+        if not self._open:
+            return
         adapted = self._target.adapt(self._open, self.ids)
         self.json += _joined(self._encode(adapted, self._kind))
         self._open = []
@@ -285,6 +287,7 @@ _RUNTIME_PARAMS = frozenset(
 )
 
 
+@lru_cache(maxsize=256)
 def authority(url: str) -> str:
     """Host and port of an address, malformed ones included; never the credentials in it."""
     return re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2].lower()

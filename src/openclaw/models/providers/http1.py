@@ -10,6 +10,7 @@ import ssl
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -81,6 +82,7 @@ class HttpAddress(Struct, frozen=True):
         return name if self.port == (443 if self.secure else 80) else f"{name}:{self.port}"
 
 
+@lru_cache(maxsize=256)  # a provider has a few, and each request asks
 def parse_address(url: str) -> HttpAddress | None:
     """The parts of an ordinary address; None for one that this client does not understand."""
     found = _PLAIN_URL.fullmatch(url)
