@@ -254,7 +254,7 @@ class Sqlite:
         self._listeners: dict[str, set[asyncio.Queue[str]]] = {}
         self._checkpointing: asyncio.Task[None] | None = None
         self._later: list[tuple[str, Params | None]] = []
-        self._later_tables: frozenset[str] = frozenset()
+        self._later_tables: set[str] = set()
         self._later_timer: asyncio.TimerHandle | None = None
         self._later_task: asyncio.Task[None] | None = None
         self._leases: dict[str, _LocalLease] = {}
@@ -315,7 +315,7 @@ class Sqlite:
         if lease is not None:
             _check(lease)
         async with self._write_lock:
-            later, self._later, self._later_tables = self._later, [], frozenset()
+            later, self._later, self._later_tables = self._later, [], set()
             if self._later_timer is not None:
                 self._later_timer.cancel()
                 self._later_timer = None
@@ -323,7 +323,7 @@ class Sqlite:
             size = 0
             for _, params in both:
                 for value in params.values() if params else ():
-                    if isinstance(value, str | bytes):
+                    if type(value) is str or type(value) is bytes:
                         size += len(value)
             connection = self._loop_writer if size <= LARGEST_HERE else self._writer
             try:
@@ -340,7 +340,8 @@ class Sqlite:
 
     async def soon(self, *statements: tuple[str, Params | None]) -> None:
         self._later += statements
-        self._later_tables = self._later_tables.union(*(_tables_in(sql) for sql, _ in statements))
+        for sql, _ in statements:
+            self._later_tables |= _tables_in(sql)
         if self._later_timer is None:
             self._later_timer = asyncio.get_running_loop().call_later(SOON, self._write_later)
 
