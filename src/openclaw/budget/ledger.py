@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime, tzinfo
 from typing import Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from openclaw.budget.limits import (
     BudgetRules,
@@ -85,12 +85,12 @@ class CallEnd(Struct, frozen=True, kw_only=True):
     """Whether the provider counted the tokens; otherwise they are an estimate."""
 
 
-class ModelTotals(Struct, frozen=True):
+class ModelTotals(Struct):
     """Totals of one model's calls since the process started."""
 
-    ends: Counter[str]
+    ends: Counter[str] = field(default_factory=Counter)
     """Number of calls by end reason; the empty reason is success."""
-    usage: Usage
+    usage: Usage = Usage()
 
     def __add__(self, other: "ModelTotals") -> "ModelTotals":
         return ModelTotals(self.ends + other.ends, self.usage + other.usage)
@@ -189,9 +189,9 @@ class SpendLedger:
 
     async def commit(self, call: ReservedCall, end: CallEnd, rules: BudgetRules) -> tuple[str, ...]:
         """Settles a call; returns warnings about the limits it filled."""
-        ref = f"{call.provider}/{call.model}"
-        one = ModelTotals(Counter((end.reason,)), end.usage)
-        self.spent[ref] = self.spent[ref] + one if ref in self.spent else one
+        totals = self.spent.setdefault(f"{call.provider}/{call.model}", ModelTotals())
+        totals.ends[end.reason] += 1
+        totals.usage += end.usage
         now = millis(self._clock)
         settled = {
             "call": call.call_id,

@@ -3,7 +3,7 @@
 Also records failover: credentials that need a cooldown, and models that did not answer.
 """
 
-import uuid
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, tzinfo
 from functools import lru_cache, partial
@@ -153,7 +153,7 @@ class RunMeter:
         model = request.model
         call = ReservedCall(
             **structs.asdict(self.payer),
-            call_id=uuid.uuid4().hex,
+            call_id=secrets.token_hex(16),
             provider=model.provider,
             model=model.id,
             profile=credential.profile_id or "",

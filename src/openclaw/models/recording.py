@@ -1,7 +1,8 @@
 """Records every model call, request and stream, so that the request can be rebuilt to the byte.
 
 Storage is content-addressed: a message, a tool list or a prompt is one compressed blob however many calls carry it.
-Each blob has the hour it was last used in, and the oldest hours are deleted first.
+Each blob has the hour it was last used in, and the oldest hours are deleted first. What a call shares with no other
+(which messages it carries, its options, its stream) is in its row.
 """
 
 import asyncio
@@ -108,6 +109,8 @@ class _Card(Struct, frozen=True, rename="camel", omit_defaults=True):
     dynamic: str
     tools: str
     pages: tuple[str, ...]
+    last: Sequence[str] = ()
+    """The messages after the full pages; older records have a page of them."""
     thinking: ThinkingLevel = "off"
     max_tokens: int | None = None
     temperature: float | None = None
@@ -116,7 +119,7 @@ class _Card(Struct, frozen=True, rename="camel", omit_defaults=True):
     tool_choice: ToolChoice = "auto"
 
 
-_OPTIONS = _Card.__struct_fields__[5:]
+_OPTIONS = _Card.__struct_fields__[6:]
 
 
 class _Stream(Struct, frozen=True, omit_defaults=True):
@@ -192,7 +195,7 @@ class CallRecorder:
             return
         work = partial(self._split, request, tape, hour)
         try:
-            blobs, shared, row, names = work() if large < LARGE else await asyncio.to_thread(work)
+            blobs, row, names = work() if large < LARGE else await asyncio.to_thread(work)
         except (TypeError, ValueError, UnicodeEncodeError, RecursionError) as error:
             log.warning("the call %s was not recorded: %s", call_id, error)
             return
@@ -206,13 +209,14 @@ class CallRecorder:
                 for name, text in blobs.items()
             ),
             (
-                "INSERT INTO call_records (call_id, run_id, place, hour, request, stream, wire) VALUES (:call, :run, "
-                "(SELECT COUNT(*) + 1 FROM call_records WHERE run_id = :run), :hour, :request, :stream, :wire)",
+                "INSERT INTO call_records (call_id, run_id, place, hour, request, stream, wire, bytes) VALUES (:call, "
+                ":run, (SELECT COUNT(*) + 1 FROM call_records WHERE run_id = :run), :hour, :request, :stream, :wire, "
+                ":bytes)",
                 {"call": call_id, "run": run_id, "hour": hour, **row},
             ),
         )
-        self._added += sum(map(len, blobs.values()))
-        self._seen.update(dict.fromkeys(shared, hour))
+        self._added += row["bytes"] + sum(map(len, blobs.values()))
+        self._seen.update(dict.fromkeys(blobs, hour))
         if len(self._seen) > MOST_SEEN:
             self._seen = dict(list(self._seen.items())[MOST_SEEN // 2 :])
         names.stored = (hour, len(request.messages))
@@ -220,10 +224,9 @@ class CallRecorder:
 
     def _split(
         self, request: ModelRequest, tape: StreamRecording, hour: int
-    ) -> tuple[dict[str, str], tuple[str, ...], dict[str, str], _MessageNames]:
-        """The blobs of a call that are not yet stored or marked in this hour; which of them others share; its row."""
+    ) -> tuple[dict[str, str], dict[str, Any], _MessageNames]:
+        """The blobs of a call that are not yet stored or marked in this hour, and its row."""
         parts: dict[str, bytes] = {}
-        own: dict[str, bytes] = {}
         steady: dict[str, Any] = {"model": request.model, "stable": request.system.stable, "tools": request.tools}
         for kind, part in steady.items():
             last, name = self._steady.get(kind, (None, ""))
@@ -243,30 +246,22 @@ class CallRecorder:
                 parts[page] = msgspec.json.encode(names[number * PAGE : (number + 1) * PAGE])
         dynamic = request.system.dynamic.encode()
         parts[named := digest(dynamic)] = dynamic
-        pages = tuple(known.pages)
-        if len(names) % PAGE:
-            rest = msgspec.json.encode(names[len(pages) * PAGE :])
-            own[last := digest(rest)] = rest
-            pages = (*pages, last)
+        pages, rest = tuple(known.pages), names[len(known.pages) * PAGE :]
         options = {name: getattr(request, name) for name in _OPTIONS}
-        card = msgspec.json.encode(_Card(**steady, dynamic=named, pages=pages, **options))
-        stream = msgspec.json.encode(_Stream(tape.events, tape.failure))
+        card = msgspec.json.encode(_Card(**steady, dynamic=named, pages=pages, last=rest, **options))
+        stream = _pack(msgspec.json.encode(_Stream(tape.events, tape.failure)))
         row = {
-            "request": digest(card),
-            "stream": digest(stream),
+            "request": card.decode(),
+            "stream": stream,
             "wire": digest(tape.sent or self.encode(request)),
+            "bytes": len(card) + len(stream),
         }
-        own |= {row["request"]: card, row["stream"]: stream}
-        fresh = {name: data for name, data in parts.items() if self._seen.get(name) != hour}
-        shared = tuple(fresh)
         packed = {
-            # Short JSON and pages of hashes as they are, which base64 never looks like, and everything else compressed.
-            name: data.decode()
-            if name in pages or (len(data) < SHORT and data[:1] in (b"{", b"["))
-            else base64.b64encode(zlib.compress(data, 6)).decode()
-            for name, data in (fresh | own).items()
+            name: data.decode() if name in known.pages else _pack(data)
+            for name, data in parts.items()
+            if self._seen.get(name) != hour
         }
-        return packed, shared, row, known
+        return packed, row, known
 
     async def find(self, wanted: str) -> str:
         """Finds a recorded run by a unique prefix of its id."""
@@ -291,6 +286,7 @@ class CallRecorder:
         names: list[str] = []
         for page in card.pages:
             names += msgspec.json.decode(await self._blob(page, cache), type=list[str])
+        names += card.last
         messages = [msgspec.json.decode(await self._blob(each, cache), type=Message) for each in names]
         return ModelRequest(
             model=msgspec.json.decode(await self._blob(card.model, cache), type=Model),
@@ -303,12 +299,14 @@ class CallRecorder:
         )
 
     async def _blob(self, name: str, cache: dict[str, bytes]) -> bytes:
+        """The bytes of a blob, or of what stands in a row in place of its name."""
+        if name.startswith(_PACKED):
+            return _unpack(name)
         if name not in cache:
             rows = await self._db.read("SELECT data FROM record_blobs WHERE hash = :hash", {"hash": name})
             if not rows:
                 raise NotFound("a part of this run is no longer on record: it was kept too long ago")
-            text = rows[0]["data"]
-            cache[name] = text.encode() if text[:1] in ("{", "[") else zlib.decompress(base64.b64decode(text))
+            cache[name] = _unpack(rows[0]["data"])
         return cache[name]
 
     async def forget_old(self) -> int:
@@ -316,7 +314,8 @@ class CallRecorder:
         settings, now = self._settings.current, millis(self._clock) // HOUR_MS
         oldest = now - settings.keep_days * 24
         hours = await self._db.read(
-            "SELECT seen_hour, SUM(bytes) AS bytes FROM record_blobs GROUP BY seen_hour ORDER BY seen_hour"
+            "SELECT seen_hour, SUM(bytes) AS bytes FROM (SELECT seen_hour, bytes FROM record_blobs "
+            "UNION ALL SELECT hour, bytes FROM call_records) AS kept GROUP BY seen_hour ORDER BY seen_hour"
         )
         left = sum(row["bytes"] for row in hours)
         most = settings.max_megabytes << 20
@@ -348,6 +347,21 @@ def _event(plain: tuple[Any, ...]) -> ModelEvent:
         case ("done", message):
             return Done(msgspec.convert(message, Assistant))
     raise InvalidRequest(f"a recorded stream holds something unknown: {plain[:1]!r}")
+
+
+_PACKED = ("{", "[", "eJ")
+"""How packed bytes begin: JSON, or what zlib compressed; no hash begins so."""
+
+
+def _pack(data: bytes) -> str:
+    """Short JSON as it is, and everything else compressed."""
+    if len(data) < SHORT and data[:1] in (b"{", b"["):
+        return data.decode()
+    return base64.b64encode(zlib.compress(data, 6)).decode()
+
+
+def _unpack(text: str) -> bytes:
+    return text.encode() if text[:1] in ("{", "[") else zlib.decompress(base64.b64decode(text))
 
 
 def digest(data: bytes) -> str:

@@ -98,6 +98,7 @@ _OWN_IPV4 = "127.0.0.0/8 10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 0
 _OWN_NETWORKS = tuple(ip_network(net) for net in (*_OWN_IPV4.split(), "::1/128", "fc00::/7", "fe80::/10"))
 
 
+@lru_cache(maxsize=256)
 def host_of(base_url: str) -> str:
     """The host name in `base_url`, or nothing when it has none."""
     try:

@@ -70,17 +70,18 @@ class PromptArchive:
         """Hashes known to be in the database; most sections of a prompt were sent before."""
         self._reports: dict[str, PromptReport] = {}
         """Those of the latest runs: each is asked for once, when its run ends."""
-        self._listed: tuple[tuple[Section, ...], str] = ((), "[]")
-        """The sections of the last prompt and their list: the next is mostly the same, and need not even be hashed."""
+        self._listed: tuple[tuple[Section, ...] | None, str] = (None, "")
+        """The sections of the last prompt, which are stored, and the hash of their list: mostly those of the next."""
         self._shared: tuple[PromptReport, str] | None = None
         """The content of the last report that others may share, and how it is encoded; mostly that of the next too."""
 
     async def keep(self, run_id: str, session_key: str, now: int, prompt: Prompt, report: PromptReport) -> None:
         """Stores the prompt of a run."""
-        if self._listed[0] is not prompt.sections:
-            self._listed = (prompt.sections, _list(prompt.sections))
-        listed = self._listed[1]
-        parts = [listed, *(section.text for section in prompt.sections)]
+        parts: list[str] = []
+        listed = self._listed
+        if listed[0] is not prompt.sections:
+            parts = [_list(prompt.sections), *(section.text for section in prompt.sections)]
+            listed = (prompt.sections, _digest(parts[0]))
         row: PromptReport | _Dated = report
         if not report.changes:  # `witnessed` searches the report column, so a report with changes is stored whole
             plain = structs.replace(report, generated_at=0, session_id="", session_key="")
@@ -101,9 +102,10 @@ class PromptArchive:
             (
                 "INSERT INTO prompts (run_id, session_key, created_at, report, sections) "
                 "VALUES (:run, :key, :now, :report, :sections) ON CONFLICT (run_id) DO NOTHING",
-                {"run": run_id, "key": session_key, "now": now, "report": told, "sections": _digest(listed)},
+                {"run": run_id, "key": session_key, "now": now, "report": told, "sections": listed[1]},
             ),
         )
+        self._listed = listed
         self._stored.update(dict.fromkeys(texts))
         self._reports[run_id] = report
         for known, most in ((self._stored, KNOWN_HASHES), (self._reports, KNOWN_REPORTS)):

@@ -193,15 +193,23 @@ class ShapedReply(Struct, frozen=True, kw_only=True):
 
 # What sets text apart that has nothing to take out: no tag, directive, attachment, token or citation.
 _SPECIAL = compile_lazily(rf"<|\[\[|^[ \t]*MEDIA:|^Source:|(?<![\s#])#|{_TOKEN}", re.IGNORECASE | re.MULTILINE)
-# A suffix of such text that may become one of them, with the blank space that would go too.
+# One of these is in each of them: text without any is told ten times as fast.
+_MARK = compile_lazily(r"[<\[:#_]")
+# A suffix of such text that may become one of them, with the blank space that would go too. What it may begin with is
+# looked at first, because most places in a text are none.
 _MAYBE_SPECIAL = compile_lazily(
-    rf"(?:\A|(?<!\n)\n)\s*+(?-i:{beginnings('MEDIA:', 'Source:')})?\Z|[*_]{{0,3}}(?:{_BEGUN})?\[?\Z", re.IGNORECASE
+    rf"(?:\A|(?=[\n*_\[{SILENT[0]}{HEARTBEAT[0]}]|\Z))"
+    rf"(?:(?:\A|(?<!\n)\n)\s*+(?-i:{beginnings('MEDIA:', 'Source:')})?\Z|[*_]{{0,3}}(?:{_BEGUN})?\[?\Z)",
+    re.IGNORECASE,
 )
+
+# What such a suffix ends with, unless it has a line end in it or is all there is.
+_MAYBE_LAST = compile_lazily(rf"[{SILENT}{HEARTBEAT}*\[]", re.IGNORECASE)
 
 
 def shape(raw: str, *, enforce_final: bool = False, finished: bool = True) -> ShapedReply:
     """Splits a message into what people may see and what they may not."""
-    if not enforce_final and not _SPECIAL.search(raw):
+    if not enforce_final and not (_MARK.search(raw) and _SPECIAL.search(raw)):
         return ShapedReply(text=raw if raw.strip() else "")
     words, reasoning = raw, ""
     if "<" in raw or enforce_final:
@@ -234,7 +242,8 @@ class ReplyStream:
             return self._parse(text)
         self._chunks.append(text)
         known, whole = len(self._last), self._last + self._held + text
-        if self._enforce_final or _SPECIAL.search(whole) or (not known and _REASONED.match(whole)):
+        special = _MARK.search(whole) and _SPECIAL.search(whole)
+        if self._enforce_final or special or (not known and _REASONED.match(whole)):
             self._parsers = (
                 ThinkParser(self._enforce_final),
                 DirectiveParser(),
@@ -242,7 +251,8 @@ class ReplyStream:
                 CitationGate(self._check),
             )
             return self._parse("".join(self._chunks))
-        unsure = _MAYBE_SPECIAL.search(whole, known)
+        plain = known and "\n" not in whole and not _MAYBE_LAST.match(whole, len(whole) - 1)
+        unsure = None if plain else _MAYBE_SPECIAL.search(whole, known)
         cut = unsure.start() if unsure else len(whole)
         if not known and _MAYBE_SILENT.fullmatch(whole, 0, cut):
             cut = 0

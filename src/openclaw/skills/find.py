@@ -255,12 +255,15 @@ class SkillFinder:
         loaded: Counter[Source] = Counter()
         targets = tuple(os.path.realpath(path) for path in link_targets)
         for root in roots:
-            for directory, base in _candidates(root, limits.max_candidates_per_root, targets, noted, traces):
+            traces.note((str(root.path),))
+            # Of those that came with the program that is enough: an upgrade, which alone changes them, renews it.
+            within = ScanDependencies() if root.source == BUNDLED else traces
+            for directory, base in _candidates(root, limits.max_candidates_per_root, targets, noted, within):
                 if loaded[root.source] >= limits.max_skills_loaded_per_source:
                     noted.append(_note("limit", root.path, _LOADED.format(limits.max_skills_loaded_per_source)))
                     break
                 skill = self._load(root, directory, base, limits.max_skill_file_bytes, noted)
-                traces.note(_contents(directory, base, skill))
+                within.note(_contents(directory, base, skill))
                 if skill is not None:
                     skills.append(skill)
                     loaded[root.source] += 1
@@ -359,7 +362,6 @@ def _candidates(
 ) -> Iterator[tuple[str, str]]:
     """Yields directories with a SKILL.md, breadth first, each as found and with links resolved."""
     top = str(root.path)
-    traces.note((top,))
     if not os.path.lexists(top):
         return
     real_top = os.path.realpath(top)

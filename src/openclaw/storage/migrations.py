@@ -275,6 +275,16 @@ _STATEMENTS: tuple[tuple[str, ...], ...] = (
             updated_at BIGINT NOT NULL
         )""",
     ),
+    (  # 16
+        # What a recorded call shares with no other is in its own row.
+        "ALTER TABLE call_records ADD COLUMN bytes BIGINT NOT NULL DEFAULT 0",
+        "DROP INDEX call_records_hour",
+        "CREATE INDEX call_records_hour ON call_records (hour, bytes)",
+        # Nothing is looked up by these, and every turn wrote a page of each.
+        "DROP INDEX sessions_updated",
+        "DROP INDEX transcripts_key",
+        "DROP INDEX runs_session",
+    ),
 )
 
 STATE_MIGRATIONS = tuple(Migration(version, statements) for version, statements in enumerate(_STATEMENTS, 1))

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property, lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal, TypeVar, TypeVarTuple
 
@@ -157,7 +158,7 @@ def _read(connection: apsw.Connection, sql: str, params: Params | None) -> list[
     found: list[Row] = []
     names: tuple[str, ...] | None = None
     for values in cursor:
-        names = names or tuple(column[0] for column in cursor.description)
+        names = names or tuple(map(itemgetter(0), cursor.get_description()))
         found.append(dict(zip(names, values, strict=True)))
     return found
 
@@ -255,7 +256,7 @@ class Sqlite:
         self._listeners: dict[str, set[asyncio.Queue[str]]] = {}
         self._checkpointing: asyncio.Task[None] | None = None
         self._later: list[tuple[str, Params | None]] = []
-        self._later_tables: frozenset[str] = frozenset()
+        self._later_tables: set[str] = set()
         self._later_timer: asyncio.TimerHandle | None = None
         self._later_task: asyncio.Task[None] | None = None
         self._leases: dict[str, _LocalLease] = {}
@@ -301,12 +302,11 @@ class Sqlite:
         if self._later and any(table in sql for table in self._later_tables):
             await self._write_before_reading()
         try:
-            if not self._write_lock.locked():
-                # The latest writes are in this connection's cache; another connection would read them from the file
-                # again.
-                with suppress(apsw.BusyError):
-                    return _read(self._loop_writer, sql, params)
-            return _read(self._loop_reader, sql, params)
+            try:
+                # The latest writes are in the writer's cache; another connection would read them from the file again.
+                return _read(self._loop_reader if self._write_lock.locked() else self._loop_writer, sql, params)
+            except apsw.BusyError:
+                return _read(self._loop_reader, sql, params)
         except apsw.Error as error:
             raise _to_state_error(error, self.path) from error
 
@@ -317,7 +317,7 @@ class Sqlite:
         if lease is not None:
             _check(lease)
         async with self._write_lock:
-            later, self._later, self._later_tables = self._later, [], frozenset()
+            later, self._later, self._later_tables = self._later, [], set()
             if self._later_timer is not None:
                 self._later_timer.cancel()
                 self._later_timer = None
@@ -325,7 +325,7 @@ class Sqlite:
             size = 0
             for _, params in both:
                 for value in params.values() if params else ():
-                    if isinstance(value, str | bytes):
+                    if type(value) is str or type(value) is bytes:
                         size += len(value)
             connection = self._loop_writer if size <= LARGEST_HERE else self._writer
             try:
@@ -342,7 +342,8 @@ class Sqlite:
 
     async def soon(self, *statements: tuple[str, Params | None]) -> None:
         self._later += statements
-        self._later_tables = self._later_tables.union(*(_tables_in(sql) for sql, _ in statements))
+        for sql, _ in statements:
+            self._later_tables |= _tables_in(sql)
         if self._later_timer is None:
             self._later_timer = asyncio.get_running_loop().call_later(SOON, self._write_later)
 

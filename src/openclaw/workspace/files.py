@@ -50,36 +50,42 @@ def load(
     workspace: Path, *, cache: FileCache | None = None, names: tuple[str, ...] = BOOTSTRAP_FILES
 ) -> tuple[WorkspaceFile, ...]:
     """Loads the bootstrap files of `workspace` in prompt order; reads only those that changed."""
-    root = os.path.realpath(workspace)
     found: list[WorkspaceFile] = []
     for name in names:
-        file = _load(root, workspace, name, cache)
+        file = _load(workspace, name, cache)
         if file.missing and name in WHEN_PRESENT:
             continue
-        twins = [other.inode for other in found if other.name == "MEMORY.md"]
-        if name == "memory.md" and file.inode and file.inode in twins:
-            continue
+        if name == "memory.md" and file.inode:  # two names of one file, where case does not count
+            twins = [other.inode for other in found if other.name == "MEMORY.md"]
+            if file.inode in twins:
+                continue
         found.append(file)
     return tuple(found)
 
 
 def read(workspace: Path, path: Path, *, cache: FileCache | None = None) -> WorkspaceFile:
     """Reads one file of `workspace`, with the same checks."""
-    return _load(os.path.realpath(workspace), workspace, os.path.relpath(path, workspace), cache)
+    return _load(workspace, os.path.relpath(path, workspace), cache)
 
 
-def _load(root: str, workspace: Path, name: str, cache: FileCache | None) -> WorkspaceFile:
-    """Reads `name` inside `root`; every failure becomes a `problem`."""
-    shown, real = f"{workspace}{os.sep}{name}", f"{root}{os.sep}{name}"
-    linked = False
+def _load(workspace: Path, name: str, cache: FileCache | None) -> WorkspaceFile:
+    """Reads `name` inside `workspace`; every failure becomes a `problem`."""
+    shown = real = f"{workspace}{os.sep}{name}"
+    linked = leaves = False
     try:
         about = os.lstat(real)
         linked = stat.S_ISLNK(about.st_mode)
         if linked or os.sep in name:  # a parent directory may be a link too
+            root = os.path.realpath(workspace)
             real = os.path.realpath(real, strict=True)
             about = Path(real).stat()
+            leaves = not (real == root or real.startswith(root.rstrip(os.sep) + os.sep))
+        identity = real, identity_of(about)
+        held = cache.get(shown) if cache else None
+        if held is not None and held[0] == identity and not leaves:
+            return held[1]
         problem = ""
-        if not (real == root or real.startswith(root.rstrip(os.sep) + os.sep)):
+        if leaves:
             problem = "it is a link that leaves the workspace; copy the file into the workspace instead"
         elif stat.S_ISDIR(about.st_mode):
             problem = f"{name} is a directory; put a text file in its place"
@@ -87,10 +93,6 @@ def _load(root: str, workspace: Path, name: str, cache: FileCache | None) -> Wor
             problem = f"{name} is not a regular file"
         if problem:
             return WorkspaceFile(name=name, path=shown, problem=problem)
-        identity = real, identity_of(about)
-        held = cache.get(shown) if cache else None
-        if held is not None and held[0] == identity:
-            return held[1]
         file = _read(name, shown, real, about)
     except FileNotFoundError:
         if linked:

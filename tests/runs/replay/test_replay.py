@@ -83,8 +83,11 @@ async def test_what_repeats_is_stored_once(openclaw_home: TemporaryHome) -> None
         sizes = []
         for number in range(12):
             await ask(app, f"question {number}")
-            rows = await app.db.read("SELECT SUM(bytes) AS bytes, COUNT(*) AS count FROM record_blobs")
-            sizes.append(rows[0]["bytes"])
+            blobs, calls = [
+                (await app.db.read(f"SELECT SUM(bytes) AS bytes FROM {table}"))[0]["bytes"]
+                for table in ("record_blobs", "call_records")
+            ]
+            sizes.append(blobs + calls)
     growth = [after - before for before, after in itertools.pairwise(sizes)]
     assert max(growth[2:]) < sizes[0] / 4, "a turn costs what is new in it, not the whole prompt again"
 

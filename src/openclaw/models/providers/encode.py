@@ -111,13 +111,17 @@ class _EncodedHistory(Generic[K]):
 
     def close(self) -> None:
         """Encodes what came since the last answer; the next message is an answer."""
+        if not self._open:
+            return
         adapted = self._target.adapt(self._open, self.ids)
         self.json += _joined(self._encode(adapted, self._kind))
         self._open = []
 
 
-def encode_messages(request: ModelRequest, rules: HistoryRules, encode: EncodePart[K], kind: K) -> bytes:
-    """The JSON of the adapted messages, each with a comma before it; for APIs whose roles need not alternate.
+def encode_messages(
+    request: ModelRequest, rules: HistoryRules, encode: EncodePart[K], kind: K, *first: Any
+) -> msgspec.Raw:
+    """The JSON list of `first` and the adapted messages; for APIs whose roles need not alternate.
 
     What was encoded for the last request is used again, so that a request costs what is new in it.
     """
@@ -128,9 +132,15 @@ def encode_messages(request: ModelRequest, rules: HistoryRules, encode: EncodePa
     before = grow(_EncodedHistory, messages[:last], target, encode, kind)
     before.close()
     tail = target.adapt(messages[last:], _Ids(rules, before.ids))
+    history: bytes | bytearray = before.json
     if not tail or _is_failed(tail[-1]):  # what stands before it may have to go, too
-        return _joined(encode(adapt_messages(messages, request.model, rules), kind))
-    return bytes(before.json) + _joined(encode(tail, kind))
+        history, tail = b"", [*adapt_messages(messages, request.model, rules)]
+    # One copy of a long conversation, not one for each step.
+    said = bytearray().join((_joined(first), history, _joined(encode(tail, kind)), b"]"))
+    if len(said) == 1:
+        return msgspec.Raw(b"[]")
+    said[:1] = b"["  # where the first comma was
+    return msgspec.Raw(said)
 
 
 def encode_system(system: System) -> bytes:
@@ -277,6 +287,7 @@ _RUNTIME_PARAMS = frozenset(
 )
 
 
+@lru_cache(maxsize=256)
 def authority(url: str) -> str:
     """Host and port of an address, malformed ones included; never the credentials in it."""
     return re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2].lower()

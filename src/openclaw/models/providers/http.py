@@ -141,17 +141,20 @@ class EventReader(LineReader):
 
     def _events(self, lines: list[bytes]) -> list[bytes]:
         events: list[bytes] = []
+        data = self._data
         for line in lines:
-            if line:
-                name, _, value = line.partition(b":")
-                if name == b"data":
-                    self._data.append(value.removeprefix(b" "))
-                    self._size += len(value)
+            if line[:5] == b"data:":
+                data.append(line[6:] if line[5:6] == b" " else line[5:])
+                self._size += len(line)
+                if self._size > self._limit:
                     self._check(self._size)
-                continue
-            if self._data:
-                events.append(b"\n".join(self._data))
-            self._data, self._size = [], 0
+            elif line == b"data":
+                data.append(b"")
+            elif not line:
+                if data:
+                    events.append(data[0] if len(data) == 1 else b"\n".join(data))
+                    data.clear()
+                self._size = 0
         return events
 
 
@@ -226,10 +229,14 @@ class HttpProvider:
                         raise await _document(head, answer, origin)
                 for data in reader.feed(chunk):
                     events += 1
-                    for event in _decoded(decoder, data, origin):
-                        yield event
+                    try:
+                        for event in decoder.read(data):
+                            yield event
+                    except msgspec.DecodeError as error:
+                        raise _unreadable(origin, data) from error
                 if decoder.complete:
-                    await _drain(answer)
+                    if not answer.ended:
+                        await _drain(answer)
                     break
             else:
                 for data in reader.end():
@@ -338,13 +345,6 @@ def is_loopback(host: str) -> bool:
 
 def _sendable(text: str) -> bool:
     return text.isascii() and text.isprintable()
-
-
-def _decoded(decoder: Decoder, data: bytes, origin: FaultOrigin) -> Iterable[ModelEvent]:
-    try:
-        yield from decoder.read(data)
-    except msgspec.DecodeError as error:
-        raise _unreadable(origin, data) from error
 
 
 async def _bounded(answer: StreamedResponse, limit: int, head: bytes = b"") -> bytes:

@@ -10,6 +10,7 @@ import ssl
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -20,6 +21,8 @@ IDLE_SECONDS = 30.0
 MOST_HEAD = 256 * 1024
 MOST_WAITING = 1 << 20
 """Bytes of an answer that wait to be read, from which on no more are received."""
+LARGE_BODY = 256 * 1024
+"""Bytes of a body from which on one more packet is less than copying it to stand behind its head."""
 _PLAIN_URL = re.compile(r"(https?)://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?(/[!-~]*)?", re.IGNORECASE)
 
 
@@ -57,6 +60,8 @@ class StreamedResponse(Protocol):
     status: int
     headers: Mapping[str, str]
     """By their names in lower case."""
+    ended: bool
+    """Whether all of the body was read, where that is known before the next `read`."""
 
     async def read(self) -> bytes:
         """The next bytes of the body; none are its end. Raises an `HttpFailure` when it breaks off."""
@@ -77,6 +82,7 @@ class HttpAddress(Struct, frozen=True):
         return name if self.port == (443 if self.secure else 80) else f"{name}:{self.port}"
 
 
+@lru_cache(maxsize=256)  # a provider has a few, and each request asks
 def parse_address(url: str) -> HttpAddress | None:
     """The parts of an ordinary address; None for one that this client does not understand."""
     found = _PLAIN_URL.fullmatch(url)
@@ -101,7 +107,7 @@ class HttpConnection(asyncio.Protocol):
         self._left: int | None = None
         """Bytes to come of the body or of its chunk; None until the connection closes."""
         self._chunked = False
-        self._ended = True
+        self.ended = True
         self._reusable = False
         self._unpack: Callable[[bytes], bytes] | None = None
         self._seconds: float | None = None
@@ -148,8 +154,12 @@ class HttpConnection(asyncio.Protocol):
         """Sends a request and reads the head of its answer."""
         if self._transport is None:
             raise HttpFailure("the connection is closed")
-        self._seconds, self._ended, self._reusable = seconds, False, False
-        self._transport.write(head + body)
+        self._seconds, self.ended, self._reusable = seconds, False, False
+        if len(body) < LARGE_BODY:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._transport.write(body)
         if self._writable is not None:
             await self._writable
         while True:
@@ -185,18 +195,18 @@ class HttpConnection(asyncio.Protocol):
             self._left = 0
         else:
             self._left = int(size) if size.isdecimal() else None  # until it closes
-        self._ended = not self._chunked and self._left == 0
+        self.ended = not self._chunked and self._left == 0
         self._unpack = _unpacker(headers.get("content-encoding", ""))
 
     async def read(self) -> bytes:
-        while not self._ended:
+        while not self.ended:
             data, whole = self._take_body()
-            self._ended = whole or (self._over and self._left is None and self._error is None)
+            self.ended = whole or (self._over and self._left is None and self._error is None)
             if data and self._unpack is not None:
                 data = self._unpacked(data)
             if data:
                 return data
-            if not self._ended:
+            if not self.ended:
                 await self._more()
         return b""
 
@@ -267,7 +277,7 @@ class HttpConnection(asyncio.Protocol):
     @property
     def free(self) -> bool:
         """Whether the next request can be sent on it."""
-        return self._ended and self._reusable and not self._over and not self._buffer and self._transport is not None
+        return self.ended and self._reusable and not self._over and not self._buffer and self._transport is not None
 
     def close(self) -> None:
         if self.idle is not None:

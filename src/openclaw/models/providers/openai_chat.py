@@ -114,11 +114,10 @@ def encode(request: ModelRequest) -> dict[str, Any]:
 def encode_bytes(request: ModelRequest) -> bytes:
     """The body of a request as it is sent; costs what is new in the conversation."""
     kind = traits(request.model)
-    system = msgspec.Raw(encode_system(request.system))
-    said = b"".join(b"," + to_bytes(each) for each in _system(request, kind, system))
-    said += encode_messages(request, kind.rules, _messages, kind)
+    system = _system(request, kind, msgspec.Raw(encode_system(request.system)))
+    said = encode_messages(request, kind.rules, _messages, kind, *system)
     tools = encode_tools(request, {"strict": False} if kind.strict else {})
-    return to_bytes(_body(request, kind, msgspec.Raw(b"[%b]" % said[1:]), tools))
+    return to_bytes(_body(request, kind, said, tools))
 
 
 def _body(request: ModelRequest, kind: EndpointTraits, messages: Any, tools: Any) -> dict[str, Any]:

@@ -23,6 +23,7 @@ class _Answer:
     def __init__(self, response: httpx2.Response) -> None:
         self.status = response.status_code
         self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
+        self.ended = False
         self._chunks = response.aiter_bytes()
 
     async def read(self) -> bytes:

@@ -63,11 +63,10 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
     sections: Callable[[], str] = str
     """The parts of AGENTS.md that stand behind a summary, as they are now."""
 
-    @cached_property
     def _overhead(self) -> int:
         """The tokens of the prompt beside the conversation."""
         tools = sum(-(-(len(spec.description) + len(spec.schema)) // 4) for spec in self.tools)
-        return plan.estimate_steady(self.system.stable) + plan.estimate_text(f"\n{self.system.dynamic}") + tools
+        return plan.estimate_steady(self.system.stable) + plan.estimate_steady(f"\n{self.system.dynamic}") + tools
 
     @cached_property
     def _byte_limits(self) -> tuple[int, int]:
@@ -118,7 +117,7 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         """Whether a run should compact before its next model call."""
         if not (self.settings.enabled and self.settings.mid_turn_precheck.enabled):
             return False
-        return self._overhead + plan.estimate_all(messages) >= plan.capacity(self.model.context_window)
+        return self._overhead() + plan.estimate_all(messages) >= plan.capacity(self.model.context_window)
 
     async def compact(
         self,
@@ -143,7 +142,7 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
             async for event in self._run_flush(transcript, path, path):
                 yield event
             path = await _path(transcript)
-        keep = plan.keep_budget(self.settings.keep_recent_tokens, window, before, self._overhead + room_for)
+        keep = plan.keep_budget(self.settings.keep_recent_tokens, window, before, self._overhead() + room_for)
         cut = plan.plan(path, keep)
         if cut is None:
             if reason != "threshold":  # nobody asked, and it would be said at every turn
@@ -158,7 +157,7 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
             yield _failure(reason, before, error.message)
             return
         kept = plan.estimate_all(cut.kept)
-        after = min(before, self._overhead + plan.estimate_text(made.text) + kept)
+        after = min(before, self._overhead() + plan.estimate_text(made.text) + kept)
         transcript.append(
             Compaction(
                 summary=made.text,

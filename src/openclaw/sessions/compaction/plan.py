@@ -5,7 +5,7 @@ there is nothing to compact.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import takewhile
@@ -115,10 +115,10 @@ class ConversationSize(Struct, frozen=True):
             counted = counted if message.stop_reason in ("error", "aborted") else message.usage.total_tokens
         return ConversationSize(self.estimated + more, counted, size, pictured)
 
-    def tokens(self, overhead: int = 0) -> int:
+    def tokens(self, overhead: Callable[[], int] = int) -> int:
         """With the system prompt: as counted, unless that is too low to be true; else estimated, with `overhead`."""
         known = self.counted
-        return known if known is not None and 2 * known >= self.estimated else overhead + self.estimated
+        return known if known is not None and 2 * known >= self.estimated else overhead() + self.estimated
 
 
 def measure(path: Sequence[AnyEntry]) -> ConversationSize:
