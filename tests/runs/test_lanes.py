@@ -16,7 +16,7 @@ async def test_no_more_than_the_lane_has_places() -> None:
 
     async def work() -> None:
         nonlocal running, peak
-        async with lane.place():
+        with await lane.place():
             running += 1
             peak = max(peak, running)
             await asyncio.sleep(0)
@@ -31,10 +31,10 @@ async def test_the_foreground_goes_first_and_within_it_the_first() -> None:
     order: list[str] = []
 
     async def work(name: str, priority: Priority) -> None:
-        async with lane.place(priority):
+        with await lane.place(priority):
             order.append(name)
 
-    async with lane.place():
+    with await lane.place():
         arrivals: list[tuple[str, Priority]] = [
             ("b1", "background"),
             ("n1", "normal"),
@@ -51,7 +51,7 @@ async def test_the_foreground_goes_first_and_within_it_the_first() -> None:
 
 async def test_someone_who_leaves_the_queue_takes_no_place_with_them() -> None:
     lane = Lane("main", 1)
-    async with lane.place():
+    with await lane.place():
         waiting = [asyncio.create_task(_hold(lane)) for _ in range(3)]
         while lane.waiting < 3:
             await asyncio.sleep(0)
@@ -65,7 +65,7 @@ async def test_someone_who_leaves_the_queue_takes_no_place_with_them() -> None:
 
 
 async def _hold(lane: Lane) -> str:
-    async with lane.place():
+    with await lane.place():
         return "held"
 
 
@@ -73,5 +73,5 @@ async def test_an_unknown_lane_has_one_place_and_cron_is_nested() -> None:
     lanes = Lanes({"main": 4})
     assert lanes["other"].places == 1
     assert lanes["cron"] is lanes["cron-nested"]
-    async with lanes["main"].place():
+    with await lanes["main"].place():
         assert lanes.busy() == {"main": (1, 0)}

@@ -3,8 +3,7 @@
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from math import inf
 from typing import Annotated, Any, Literal
@@ -38,10 +37,16 @@ _ORDER: tuple[Priority, ...] = ("foreground", "normal", "background")
 
 
 class LaneSlot(Struct, eq=False):
-    """A slot in a lane; released once, whoever does it first."""
+    """A slot in a lane, held while a `with` lasts; released once, whoever does it first."""
 
     lane: "Lane"
     held: bool = True
+
+    def __enter__(self) -> "LaneSlot":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def release(self) -> None:
         if self.held:
@@ -64,20 +69,11 @@ class Lane:
     def waiting(self) -> int:
         return sum(len(queue) for queue in self._waiting.values())
 
-    @asynccontextmanager
-    async def place(self, priority: Priority = "normal") -> AsyncIterator[LaneSlot]:
-        """Waits for a slot and holds it."""
+    async def place(self, priority: Priority = "normal") -> LaneSlot:
+        """Waits for a slot: `with await lane.place():`."""
         if self.active < self.places and not any(self._waiting.values()):
             self.active += 1
-        else:
-            await self._enter(priority)
-        held = LaneSlot(self)
-        try:
-            yield held
-        finally:
-            held.release()
-
-    async def _enter(self, priority: Priority) -> None:
+            return LaneSlot(self)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[priority].append(turn)
         try:
@@ -89,6 +85,7 @@ class Lane:
             else:
                 self._waiting[priority].remove(turn)
             raise
+        return LaneSlot(self)
 
     def _wake(self) -> None:
         while self.active < self.places:
@@ -404,8 +401,10 @@ class ActiveRun(Struct, eq=False):
     activity: Activity
     place: LaneSlot | None = None
     """Its place in a lane, once it has one."""
-    given_up: "asyncio.Future[None]" = field(default_factory=asyncio.Future)
-    """Done when it did not end although it was stopped: nobody waits for it any longer."""
+    given_up: bool = False
+    """Whether it did not end although it was stopped: nobody waits for it any longer."""
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when its task has ended, or it was given up."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     steering: Steering = field(default_factory=Steering)
     steered: dict[str, QueuedRun] = field(default_factory=dict)
@@ -424,21 +423,35 @@ class ActiveRun(Struct, eq=False):
         if self.task is not None:
             self.task.cancel()
 
+    def ended(self, task: "asyncio.Task[RunOutcome]") -> None:
+        self.left.set()
+
 
 def never_waited(run_id: str) -> float:
     """Where no person is asked anything."""
     return 0.0
 
 
-async def expire(active: ActiveRun, limit: float, clock: Clock, waited: Callable[[str], float]) -> None:
-    """Stops a run after `limit` seconds; those in which it `waited` for a person do not count."""
-    if limit <= 0:
-        return
-    ends = left = clock.now() + limit
-    while (left := left - clock.now()) > 0:
-        await clock.sleep(left)
-        left = ends + waited(active.item.turn.run_id)
-    active.stop("timeout")
+class RunLimit:
+    """Stops a run after `limit` seconds, 0 is never; those in which it `waited` for a person do not count."""
+
+    def __init__(self, active: ActiveRun, limit: float, clock: Clock, waited: Callable[[str], float]) -> None:
+        self._active = active
+        self._clock = clock
+        self._waited = waited
+        self._ends = clock.now() + limit
+        self._timer = clock.call_later(limit, self._check) if limit > 0 else None
+
+    def _check(self) -> None:
+        left = self._ends + self._waited(self._active.item.turn.run_id) - self._clock.now()
+        if left > 0:
+            self._timer = self._clock.call_later(left, self._check)
+        else:
+            self._active.stop("timeout")
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 class SessionQueue(Struct, eq=False):

@@ -419,14 +419,15 @@ class TurnRunner:
                 now = await self._index.resolve(turn.key)
                 if now.session_id != row.session_id:
                     continue
-                async with self._loaded(now, path, renewed) as session:
-                    yield session
+                session = self._load(now, path, renewed)
+                try:
+                    yield self._mend(session)
+                finally:
+                    if session.transcript is not None:
+                        session.transcript.close()
                 return
 
-    @asynccontextmanager
-    async def _loaded(
-        self, row: SessionRow, path: Path, renewed: SessionRenewed | None
-    ) -> AsyncIterator[OpenedSession]:
+    def _load(self, row: SessionRow, path: Path, renewed: SessionRenewed | None) -> OpenedSession:
         held = self._holding.take(path)
         if held is not None:
             known = held.conversation
@@ -437,19 +438,21 @@ class TurnRunner:
             known = build_conversation(loaded.entries)
             problems = (*loaded.problems, *known.context.problems)
         else:
-            yield OpenedSession(row=row, renewed=renewed)
-            return
-        try:
-            total = known.total
-            for call in known.context.unanswered:
-                result = interrupted_result(call, timestamp=millis(self._clock))
-                transcript.say(result, self._clock.now())
-                total = total.plus(result)
-            yield OpenedSession(
-                row=row, transcript=transcript, known=known, total=total, problems=problems, renewed=renewed
-            )
-        finally:
-            transcript.close()
+            return OpenedSession(row=row, renewed=renewed)
+        return OpenedSession(
+            row=row, transcript=transcript, known=known, total=known.total, problems=problems, renewed=renewed
+        )
+
+    def _mend(self, session: OpenedSession) -> OpenedSession:
+        """Answers the calls that were never answered."""
+        transcript, total = session.transcript, session.total
+        if transcript is None or not session.known.context.unanswered:
+            return session
+        for call in session.known.context.unanswered:
+            result = interrupted_result(call, timestamp=millis(self._clock))
+            transcript.say(result, self._clock.now())
+            total = total.plus(result)
+        return structs.replace(session, total=total)
 
     def _create(self, row: SessionRow) -> TranscriptFile:
         return TranscriptFile.create(self._index.path(row.agent_id, row.session_id), self._header(row))
