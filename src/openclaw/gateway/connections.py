@@ -274,16 +274,16 @@ class Connections:
             waiting = transport.buffered
             messages: list[bytes] = []
             for item in news:
-                match member.connection.hear(item, waiting):
-                    case Send(data):
-                        messages.append(data)
-                        waiting += len(data)
-                    case Close(code, reason):
-                        self.cut += 1
-                        name = member.connection.caller.client_id
-                        log.warning("a client (%s) does not read and is cut: %d bytes wait", name, waiting)
-                        transport.close(code, reason)
-                        break
+                action = member.connection.hear(item, waiting)
+                if isinstance(action, Close):
+                    self.cut += 1
+                    name = member.connection.caller.client_id
+                    log.warning("a client (%s) does not read and is cut: %d bytes wait", name, waiting)
+                    transport.close(action.code, action.reason)
+                    break
+                if action is not None:
+                    messages.append(action.data)
+                    waiting += len(action.data)
             if messages and not transport.closed:
                 self.delivered += len(messages)
                 with suppress(Disconnected):  # the task that reads this socket notices, and unregisters the client
