@@ -185,9 +185,10 @@ class ToolRunner:
                 left -= isinstance(event, ToolEnded)
                 yield event
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            if unfinished := [task for task in tasks if not task.done()]:
+                for task in unfinished:
+                    task.cancel()
+                await asyncio.gather(*unfinished, return_exceptions=True)
 
     def _plans(self, calls: Sequence[ToolCall]) -> list[_Ready | Output]:
         """The plan of each call; a loop stops all of them."""

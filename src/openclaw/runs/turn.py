@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, structs
 
-from openclaw.agent.loop import CROWDED
+from openclaw.agent.loop import CROWDED, EmbeddedHarness
 from openclaw.agent.tool_runner import ToolRunner
 from openclaw.budget.meter import RunMeter
 from openclaw.core.clock import Clock, millis
@@ -241,7 +241,9 @@ class TurnRunner:
         asked = [] if known.since(turn.run_id) is not None else await self._question(turn, known)
         for each in asked:
             prepared.tools.heard(each)
-        compacts = isinstance(prepared.harness, Compacts)
+        # Our own loop is asked for first: a look at what a protocol wants takes as long as a small function.
+        harness = prepared.harness
+        compacts = not isinstance(harness, EmbeddedHarness) and isinstance(harness, Compacts)
         crowded = None if compacts else upkeep.crowded
         if asked and session.transcript is not None and not compacts and upkeep.is_due(known, asked[-1]):
             async with aclosing(record.shrinking(upkeep.before_turn(record.transcript, known, asked[-1]))) as work:
