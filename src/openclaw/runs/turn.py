@@ -200,7 +200,9 @@ class TurnRunner:
                 if turn.alert is not None and _left_no_trace(turn, turn.alert, record):
                     record.forget(before, session.total)
                 record.close()
-                await run_shielded(self._close_books(turn, session, record))
+                closing = self._close_books(turn, session, record)
+                # Nothing waits in it but the sync, so that without one no cancellation can come in between.
+                await (closing if turn.reply_to is None else run_shielded(closing))
                 await prepared.spending.settle()
                 if prepared.hooks is not None:
                     prepared.hooks.ended(
@@ -423,7 +425,7 @@ class TurnRunner:
                     continue
                 session = self._load(now, path, renewed)
                 try:
-                    yield self._mend(session)
+                    yield self._mend(session) if session.known.context.unanswered else session
                 finally:
                     if session.transcript is not None:
                         session.transcript.close()
@@ -448,8 +450,7 @@ class TurnRunner:
     def _mend(self, session: OpenedSession) -> OpenedSession:
         """Answers the calls that were never answered."""
         transcript, total = session.transcript, session.total
-        if transcript is None or not session.known.context.unanswered:
-            return session
+        assert transcript is not None, "there are no calls without a transcript"
         for call in session.known.context.unanswered:
             result = interrupted_result(call, timestamp=millis(self._clock))
             transcript.say(result, self._clock.now())
