@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct, field, structs
 
-from openclaw.core.clock import Clock
+from openclaw.core.clock import Clock, Timer
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import (
     AttemptFailed,
@@ -37,16 +37,10 @@ _ORDER: tuple[Priority, ...] = ("foreground", "normal", "background")
 
 
 class LaneSlot(Struct, eq=False):
-    """A slot in a lane, held while a `with` lasts; released once, whoever does it first."""
+    """A slot in a lane; released once, whoever does it first."""
 
     lane: "Lane"
     held: bool = True
-
-    def __enter__(self) -> "LaneSlot":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
 
     def release(self) -> None:
         if self.held:
@@ -70,7 +64,7 @@ class Lane:
         return sum(len(queue) for queue in self._waiting.values())
 
     async def place(self, priority: Priority = "normal") -> LaneSlot:
-        """Waits for a slot: `with await lane.place():`."""
+        """Waits for a slot; whoever gets it releases it."""
         if self.active < self.places and not any(self._waiting.values()):
             self.active += 1
             return LaneSlot(self)
@@ -416,6 +410,8 @@ class ActiveRun(Struct, eq=False):
     """Interrupted before that: the newer message says it, and its end is the other's."""
     why: StopReason | None = None
     task: "asyncio.Task[RunOutcome] | None" = None
+    timer: Timer | None = None
+    """Stops it when it takes too long."""
 
     def stop(self, why: StopReason) -> None:
         self.why = self.why or why
@@ -423,35 +419,24 @@ class ActiveRun(Struct, eq=False):
         if self.task is not None:
             self.task.cancel()
 
-    def ended(self, task: "asyncio.Task[RunOutcome]") -> None:
-        self.left.set()
-
 
 def never_waited(run_id: str) -> float:
     """Where no person is asked anything."""
     return 0.0
 
 
-class RunLimit:
+def limit_run(active: ActiveRun, limit: float, clock: Clock, waited: Callable[[str], float]) -> None:
     """Stops a run after `limit` seconds, 0 is never; those in which it `waited` for a person do not count."""
+    ends = clock.now() + limit
 
-    def __init__(self, active: ActiveRun, limit: float, clock: Clock, waited: Callable[[str], float]) -> None:
-        self._active = active
-        self._clock = clock
-        self._waited = waited
-        self._ends = clock.now() + limit
-        self._timer = clock.call_later(limit, self._check) if limit > 0 else None
-
-    def _check(self) -> None:
-        left = self._ends + self._waited(self._active.item.turn.run_id) - self._clock.now()
+    def check() -> None:
+        left = ends + waited(active.item.turn.run_id) - clock.now()
         if left > 0:
-            self._timer = self._clock.call_later(left, self._check)
+            active.timer = clock.call_later(left, check)
         else:
-            self._active.stop("timeout")
+            active.stop("timeout")
 
-    def cancel(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+    active.timer = clock.call_later(limit, check) if limit > 0 else None
 
 
 class SessionQueue(Struct, eq=False):

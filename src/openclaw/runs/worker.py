@@ -35,13 +35,13 @@ from openclaw.runs.queue import (
     QueuedRun,
     QueueRules,
     RejectMessage,
-    RunLimit,
     SessionQueue,
     StartRun,
     SteerRun,
     add_askers,
     bring_along,
     dropped_outcome,
+    limit_run,
     merged_outcome,
     never_waited,
     run_of,
@@ -439,7 +439,7 @@ class RunService:
         turn = active.item.turn
         with self._about(turn):
             active.task = asyncio.create_task(self._placed(active), name=f"run:{turn.run_id}")
-        active.task.add_done_callback(active.ended)
+        active.task.add_done_callback(lambda _: active.left.set())
         try:
             await active.left.wait()
         finally:
@@ -469,15 +469,17 @@ class RunService:
     async def _placed(self, active: ActiveRun) -> RunOutcome:
         """The run in its lane; its time counts from when it has a place."""
         turn = active.item.turn
-        with await self._lanes[turn.lane].place(turn.priority) as active.place:
+        active.place = await self._lanes[turn.lane].place(turn.priority)
+        try:
             active.activity.progress_at = active.activity.since = self._clock.now()
             await self._ledger.began(turn.run_id)
             limit = turn.timeout if turn.timeout is not None else self._agents.current.defaults.timeout_seconds
-            timer = RunLimit(active, limit, self._clock, self._waited)
-            try:
-                return await self._run(active)
-            finally:
-                timer.cancel()
+            limit_run(active, limit, self._clock, self._waited)
+            return await self._run(active)
+        finally:
+            if active.timer is not None:
+                active.timer.cancel()
+            active.place.release()
 
     async def _run(self, active: ActiveRun) -> RunOutcome:
         """Everything a turn says, and the outcome it amounts to."""
