@@ -8,7 +8,7 @@ from typing import Any
 
 from openclaw.agent.loop import EmbeddedHarness
 from openclaw.agent.repeats import RepeatDetector, RepeatLimits
-from openclaw.agent.tool_runner import ToolRunner
+from openclaw.agent.tool_runner import ToolCatalog, ToolRunner
 from openclaw.core.errors import ProviderError
 from openclaw.core.events import Event, RunEnded, ToolEnded
 from openclaw.core.harness import Attempt, RunJob, Steering
@@ -76,7 +76,7 @@ class OneModel:
 def toolbox(*tools: Tool, limits: RepeatLimits | None = None, cap: int = 16_000, gate: Any = None) -> ToolRunner:
     context = ToolContext(call_id="", workspace=Path("/nowhere"))
     repeats = RepeatDetector(limits or RepeatLimits())
-    return ToolRunner(tools, context, [gate or OpenGate()], FakeClock(), repeats=repeats, cap=cap)
+    return ToolRunner(ToolCatalog(tools), context, [gate or OpenGate()], FakeClock(), repeats=repeats, cap=cap)
 
 
 class Ran:

@@ -3,12 +3,13 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import pytest
 
 from openclaw.agent.repeats import RepeatLimits
+from openclaw.core.clock import Timer
 from openclaw.core.errors import RateLimited, StateError
 from openclaw.core.events import (
     Done,
@@ -409,10 +410,13 @@ async def test_a_stop_at_the_very_moment_of_the_silence_limit_is_still_a_stop() 
         def now(self) -> float:
             return self.moment
 
-        async def sleep(self, seconds: float) -> None:
-            await asyncio.sleep(0)
-            self.moment += seconds
-            task.cancel()
+        def call_later(self, seconds: float, work: Callable[[], object]) -> Timer:
+            def reached() -> None:
+                self.moment += seconds
+                task.cancel()
+                work()
+
+            return asyncio.get_running_loop().call_soon(reached)
 
     model = ScriptedModel(stalls())
     task = asyncio.create_task(play(model, toolbox(), route=OneModel(model, first=10.0), clock=Noon()))

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Struct
 
 from openclaw.agent.repeats import RepeatDetector, RepeatLimits
-from openclaw.agent.tool_runner import ToolRunner
+from openclaw.agent.tool_runner import ToolCatalog, ToolRunner
 from openclaw.agent.tool_search import DIRECT, SEARCH_SPECS, search, split_tools
 from openclaw.core.events import ToolEnded, ToolStarted
 from openclaw.core.messages import ToolCall
@@ -43,13 +43,12 @@ class Asked(Struct):
 def runner(tmp_path: Any, *names: str, gate: Asked | None = None) -> ToolRunner:
     tools = [Boat("read"), *map(Boat, names)]
     return ToolRunner(
-        tools,
+        ToolCatalog(tools, window=200_000),
         ToolContext(call_id="", workspace=tmp_path),
         [gate or Asked()],
         FakeClock(),
         repeats=RepeatDetector(RepeatLimits()),
         cap=10_000,
-        named_only=split_tools({tool.spec.name: tool for tool in tools}, window=200_000, always=frozenset()),
     )
 
 

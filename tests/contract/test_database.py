@@ -87,6 +87,13 @@ async def test_what_is_written_soon_is_seen_by_whoever_looks(db: Database) -> No
         assert len(await transaction.read("SELECT id FROM notes")) == 1
 
 
+async def test_what_is_written_soon_is_not_waited_for(db: Database) -> None:
+    """The end of a turn relies on it: where nothing waits, no cancellation can come in between."""
+    with pytest.raises(StopIteration):
+        db.soon((ADD, {"id": 1, "body": "one"})).__await__().__next__()
+    assert len(await db.look("SELECT * FROM notes")) == 1
+
+
 async def test_what_is_written_soon_is_there_after_a_restart(open_db: Open) -> None:
     first = await open_db()
     await first.soon((ADD, {"id": 1, "body": "one"}))

@@ -1,7 +1,7 @@
 """A workspace with notes, and a memory over it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from openclaw.core.clock import Timer
 from openclaw.core.embedder import Embedder, EmbedderEndpoint, Vector
 from openclaw.core.secret import Secret
 from openclaw.memory.embedders.hashed import HashedEmbedder
@@ -33,6 +34,9 @@ class StillClock:
         self.slept.append(seconds)
         self.time += seconds
         await asyncio.sleep(0)
+
+    def call_later(self, seconds: float, work: Callable[[], object]) -> Timer:
+        raise NotImplementedError
 
 
 class Counting(HashedEmbedder):

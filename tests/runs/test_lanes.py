@@ -1,6 +1,8 @@
 """Lanes: caps, order, and places that are never lost."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -10,13 +12,22 @@ from openclaw.runs.request import Priority
 pytestmark = pytest.mark.anyio
 
 
+@asynccontextmanager
+async def held(lane: Lane, priority: Priority = "normal") -> AsyncIterator[None]:
+    slot = await lane.place(priority)
+    try:
+        yield
+    finally:
+        slot.release()
+
+
 async def test_no_more_than_the_lane_has_places() -> None:
     lane = Lane("main", 3)
     running = peak = 0
 
     async def work() -> None:
         nonlocal running, peak
-        async with lane.place():
+        async with held(lane):
             running += 1
             peak = max(peak, running)
             await asyncio.sleep(0)
@@ -31,10 +42,10 @@ async def test_the_foreground_goes_first_and_within_it_the_first() -> None:
     order: list[str] = []
 
     async def work(name: str, priority: Priority) -> None:
-        async with lane.place(priority):
+        async with held(lane, priority):
             order.append(name)
 
-    async with lane.place():
+    async with held(lane):
         arrivals: list[tuple[str, Priority]] = [
             ("b1", "background"),
             ("n1", "normal"),
@@ -51,7 +62,7 @@ async def test_the_foreground_goes_first_and_within_it_the_first() -> None:
 
 async def test_someone_who_leaves_the_queue_takes_no_place_with_them() -> None:
     lane = Lane("main", 1)
-    async with lane.place():
+    async with held(lane):
         waiting = [asyncio.create_task(_hold(lane)) for _ in range(3)]
         while lane.waiting < 3:
             await asyncio.sleep(0)
@@ -65,7 +76,7 @@ async def test_someone_who_leaves_the_queue_takes_no_place_with_them() -> None:
 
 
 async def _hold(lane: Lane) -> str:
-    async with lane.place():
+    async with held(lane):
         return "held"
 
 
@@ -73,5 +84,5 @@ async def test_an_unknown_lane_has_one_place_and_cron_is_nested() -> None:
     lanes = Lanes({"main": 4})
     assert lanes["other"].places == 1
     assert lanes["cron"] is lanes["cron-nested"]
-    async with lanes["main"].place():
+    async with held(lanes["main"]):
         assert lanes.busy() == {"main": (1, 0)}

@@ -10,7 +10,7 @@ from contextlib import aclosing
 
 from msgspec import Struct, field, structs
 
-from openclaw.core.clock import Clock, millis
+from openclaw.core.clock import Clock, Timer, millis
 from openclaw.core.errors import (
     BadResponse,
     ContextTooLong,
@@ -213,7 +213,7 @@ class ModelCall:
         self._clock = clock
         self._metered: MeteredCall | None = None
         self._events: AsyncIterator[ModelEvent] | None = None
-        self._watchdog: asyncio.Task[None] | None = None
+        self._watchdog: Timer | None = None
         self._limit = attempt.first_event_timeout
         self._since = 0.0
         self._waiting: asyncio.Task[object] | None = None
@@ -233,9 +233,10 @@ class ModelCall:
         assert task is not None
         if self._events is None:
             self._events = self._attempt.provider.stream(self._request)
-            self._watchdog = asyncio.create_task(self._watch(), name=f"watchdog:{self._request.model.ref}")
             if self._metered is not None:
                 self._metered.begun = True
+            self._since = self._clock.now()
+            self._watch()
         cancelled = task.cancelling()
         self._waiting, self._since = task, self._clock.now()
         try:
@@ -260,33 +261,28 @@ class ModelCall:
         return event
 
     async def __aexit__(self, *ended: object) -> None:
-        # Taken out, because the frame in a cancelled task's traceback holds this call: with it in here, a cycle would
-        # keep the whole request until the next full collection.
-        watchdog, self._watchdog = self._watchdog, None
-        if watchdog is not None:
-            watchdog.cancel()
+        if self._watchdog is not None:
+            self._watchdog.cancel()
         try:
-            # First, because a second cancellation must not leave the stream open.
             if isinstance(self._events, AsyncGenerator):
                 await self._events.aclose()
         finally:
-            if watchdog is not None and not watchdog.done():
-                await asyncio.wait({watchdog})
             if self._metered is not None:
                 await self._metered.close()
 
-    async def _watch(self) -> None:
-        """Interrupts the awaiting task when the limit is reached. One sleeper per stream, not a timer per event."""
+    def _watch(self) -> None:
+        """Interrupts the awaiting task when the limit is reached. One timer per stream, not one per event."""
         limits = (self._attempt.first_event_timeout, self._attempt.idle_timeout)
         step = min((limit for limit in limits if limit), default=0.0)
-        while step:
-            left = self._since + self._limit - self._clock.now() if self._limit else step
-            if left <= 0 and self._waiting is not None:
-                self._expired = True
-                self._waiting.cancel()
-                return
-            # The limit may change during the sleep, so sleep no longer than the shorter of the two.
-            await self._clock.sleep(min(left, step) if left > 0 else step)
+        if not step:
+            return
+        left = self._since + self._limit - self._clock.now() if self._limit else step
+        if left <= 0 and self._waiting is not None:
+            self._expired = True
+            self._waiting.cancel()
+            return
+        # The limit may change meanwhile, so look again after no more than the shorter of the two.
+        self._watchdog = self._clock.call_later(min(left, step) if left > 0 else step, self._watch)
 
 
 def _finished(message: Assistant | None, request: ModelRequest, clock: Clock) -> Assistant:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack
+from operator import is_
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from msgspec import Struct, structs
 
 from openclaw.agent.arguments import ArgumentsRejected, prepare_arguments
 from openclaw.agent.repeats import RepeatBlocked, RepeatDetector, RepeatWarning, shorten
-from openclaw.agent.tool_search import CALL, DeferredTools
+from openclaw.agent.tool_search import CALL, DeferredTools, split_tools
 from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import OpenClawError
 from openclaw.core.events import ToolEnded, ToolStarted, ToolUpdated
@@ -78,12 +79,47 @@ class NoTools:
 NO_TOOLS = NoTools()
 
 
+class ToolCatalog:
+    """Tools by name, and the schemas of them that a model is sent.
+
+    With a model's `window` some are only named where that saves more than searching costs, but never those in `always`.
+    """
+
+    def __init__(self, tools: Sequence[Tool], window: int = 0, always: frozenset[str] = frozenset()) -> None:
+        self.given, self.window = tuple(tools), window
+        self.by_name = {tool.spec.name: tool for tool in tools}
+        self.names = tuple(tool.spec.name for tool in tools)
+        self.tools = tuple(self.by_name.values())
+        self.all_specs = tuple(tool.spec for _, tool in sorted(self.by_name.items()))
+        """Every tool with all of its parameters."""
+        named_only = split_tools(self.by_name, window=window, always=always) if window else frozenset()
+        self.deferred = DeferredTools(self.by_name, named_only) if named_only else None
+        self.specs = self.all_specs if self.deferred is None else self.deferred.specs
+        """What is sent to the model."""
+
+
+class ToolCatalogs:
+    """The catalog of each agent's last turn, because the next one mostly has the same tools."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, ToolCatalog] = {}
+
+    def get(self, agent_id: str, tools: Sequence[Tool], window: int, always: type) -> ToolCatalog:
+        """The catalog of these very tools; those of the type `always` are sent in any case."""
+        last = self._last.get(agent_id)
+        same = last is not None and last.window == window and len(last.given) == len(tools)
+        if last is None or not (same and all(map(is_, last.given, tools))):
+            sent = frozenset(tool.spec.name for tool in tools if isinstance(tool, always))
+            last = self._last[agent_id] = ToolCatalog(tools, window, sent)
+        return last
+
+
 class ToolRunner:
     """The tools of one run: validates, gates and runs their calls."""
 
     def __init__(
         self,
-        tools: Sequence[Tool],
+        catalog: ToolCatalog,
         context: ToolContext,
         gates: Sequence[Gate],
         clock: Clock,
@@ -92,18 +128,11 @@ class ToolRunner:
         cap: int,
         interceptor: CallObserver | None = None,
         labels: LabelTracker | None = None,
-        named_only: frozenset[str] = frozenset(),
     ) -> None:
-        """`gates` are asked in order about every call; `named_only` are tools whose schema is not sent."""
-        self._tools = {tool.spec.name: tool for tool in tools}
-        self.tools = tuple(self._tools.values())
-        self.all_specs = tuple(tool.spec for _, tool in sorted(self._tools.items()))
-        """Every tool with all of its parameters."""
-        self.specs = self.all_specs
-        """What is sent to the model."""
-        self._deferred = DeferredTools(self._tools, named_only) if named_only else None
-        if self._deferred is not None:
-            self.specs = self._deferred.specs
+        """`gates` are asked in order about every call."""
+        self._tools, self.tools = catalog.by_name, catalog.tools
+        self.all_specs, self.specs = catalog.all_specs, catalog.specs
+        self._deferred = catalog.deferred
         self._context = context
         self._gates = gates
         self._labels = labels or NoLabels()
@@ -185,9 +214,10 @@ class ToolRunner:
                 left -= isinstance(event, ToolEnded)
                 yield event
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            if unfinished := [task for task in tasks if not task.done()]:
+                for task in unfinished:
+                    task.cancel()
+                await asyncio.gather(*unfinished, return_exceptions=True)
 
     def _plans(self, calls: Sequence[ToolCall]) -> list[_Ready | Output]:
         """The plan of each call; a loop stops all of them."""

@@ -1,5 +1,6 @@
 """The clock seam: time is passed in, so that tests control it."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
 from typing import Protocol
 
@@ -8,12 +9,22 @@ from msgspec import Struct
 from openclaw.core.deferred import zoneinfo
 
 
+class Timer(Protocol):
+    """Work that is done later, unless it is cancelled before."""
+
+    def cancel(self) -> object: ...
+
+
 class Clock(Protocol):
     def now(self) -> float:
         """Seconds since the epoch."""
         ...
 
     async def sleep(self, seconds: float) -> None: ...
+
+    def call_later(self, seconds: float, work: Callable[[], object]) -> Timer:
+        """Calls `work` from the event loop: much less than a task that sleeps, for a limit that is seldom reached."""
+        ...
 
 
 def millis(clock: Clock) -> int:

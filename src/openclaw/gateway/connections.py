@@ -12,6 +12,7 @@ import socket
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
+from functools import partial
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -247,21 +248,23 @@ class Connections:
 
     async def keep(self) -> None:
         """Sends events to their subscribers, and ticks, until it is cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._tick(), name="ticks")
-            with self._bus.listening(everywhere=True) as listener:
-                while True:
-                    notices = await listener.some(MOST_AT_ONCE)
-                    for member in self._hearing:
-                        member.connection.seq += listener.missed  # a gap in the numbers tells clients to reload
-                    listener.missed = 0
-                    self._fan_out(notices)
-                    await asyncio.sleep(0)
+        loop = asyncio.get_running_loop()
 
-    async def _tick(self) -> None:
-        while True:
-            await self._clock.sleep(TICK_INTERVAL_MS / 1000)
-            self._fan_out([BusEvent("tick", {"ts": millis(self._clock)})])
+        def send() -> None:
+            """Sends what arrived in one step of the loop; a task that waits for it would take several."""
+            notices = listener.take(MOST_AT_ONCE)
+            if listener.waiting:
+                loop.call_soon(send)
+            if listener.missed:
+                for member in self._hearing:
+                    member.connection.seq += listener.missed  # a gap in the numbers tells clients to reload
+                listener.missed = 0
+            self._fan_out(notices)
+
+        with self._bus.listening(everywhere=True, arrived=partial(loop.call_soon, send)) as listener:
+            while True:
+                await self._clock.sleep(TICK_INTERVAL_MS / 1000)
+                self._fan_out([BusEvent("tick", {"ts": millis(self._clock)})])
 
     def _fan_out(self, news: Sequence[BusEvent]) -> None:
         for member in self._hearing:
@@ -271,16 +274,16 @@ class Connections:
             waiting = transport.buffered
             messages: list[bytes] = []
             for item in news:
-                match member.connection.hear(item, waiting):
-                    case Send(data):
-                        messages.append(data)
-                        waiting += len(data)
-                    case Close(code, reason):
-                        self.cut += 1
-                        name = member.connection.caller.client_id
-                        log.warning("a client (%s) does not read and is cut: %d bytes wait", name, waiting)
-                        transport.close(code, reason)
-                        break
+                action = member.connection.hear(item, waiting)
+                if isinstance(action, Close):
+                    self.cut += 1
+                    name = member.connection.caller.client_id
+                    log.warning("a client (%s) does not read and is cut: %d bytes wait", name, waiting)
+                    transport.close(action.code, action.reason)
+                    break
+                if action is not None:
+                    messages.append(action.data)
+                    waiting += len(action.data)
             if messages and not transport.closed:
                 self.delivered += len(messages)
                 with suppress(Disconnected):  # the task that reads this socket notices, and unregisters the client

@@ -18,6 +18,10 @@ class SystemClock:
     now = staticmethod(time.time)
     sleep = staticmethod(asyncio.sleep)
 
+    @staticmethod
+    def call_later(seconds: float, work: Callable[[], object]) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(seconds, work)
+
 
 T = TypeVar("T")
 

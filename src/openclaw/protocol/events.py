@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,21 +43,25 @@ class BusEvent(Struct):
 class BusListener:
     """One subscriber of the bus."""
 
-    def __init__(self, only: Collection[str] = (), *, everywhere: bool = False) -> None:
+    def __init__(
+        self, only: Collection[str] = (), *, everywhere: bool = False, arrived: Callable[[], object] | None = None
+    ) -> None:
         self.only = frozenset(only)
         self.everywhere = everywhere
         self.missed = 0
         """How many events were dropped while it lagged; whoever recovers from that resets it."""
-        self._waiting: deque[BusEvent] = deque()
-        self._arrived = asyncio.Event()
+        self.waiting: deque[BusEvent] = deque()
+        self._first = asyncio.Event()
+        self._arrived = arrived or self._first.set
 
     def put(self, notice: BusEvent) -> None:
-        if len(self._waiting) >= MOST_WAITING:
+        waiting = self.waiting
+        if not waiting:
+            self._arrived()
+        elif len(waiting) >= MOST_WAITING:
             self.missed += 1
             return
-        if not self._waiting:
-            self._arrived.set()
-        self._waiting.append(notice)
+        waiting.append(notice)
 
     async def __aiter__(self) -> AsyncIterator[BusEvent]:
         while True:
@@ -66,10 +70,15 @@ class BusListener:
 
     async def some(self, most: int) -> list[BusEvent]:
         """Up to `most` waiting events; waits for the first."""
-        while not self._waiting:
-            self._arrived.clear()
-            await self._arrived.wait()
-        return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+        while not self.waiting:
+            self._first.clear()
+            await self._first.wait()
+        return self.take(most)
+
+    def take(self, most: int) -> list[BusEvent]:
+        """Up to `most` of the events that wait."""
+        waiting = self.waiting
+        return [waiting.popleft() for _ in range(min(most, len(waiting)))]
 
 
 class EventBus:
@@ -96,9 +105,14 @@ class EventBus:
                 listener.put(notice)
 
     @contextmanager
-    def listening(self, only: Collection[str] = (), *, everywhere: bool = False) -> Iterator[BusListener]:
-        """Subscribes for the length of the block. `only` names the events it hears; `everywhere`: other nodes' too."""
-        listener = BusListener(only, everywhere=everywhere)
+    def listening(
+        self, only: Collection[str] = (), *, everywhere: bool = False, arrived: Callable[[], object] | None = None
+    ) -> Iterator[BusListener]:
+        """Subscribes for the length of the block. `only` names the events it hears; `everywhere`: other nodes' too.
+
+        `arrived` is called when an event waits and none did before, for whoever does not await `some`.
+        """
+        listener = BusListener(only, everywhere=everywhere, arrived=arrived)
         self._listeners.add(listener)
         try:
             yield listener

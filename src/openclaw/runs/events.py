@@ -111,8 +111,13 @@ class RunPublisher:
 
     def __call__(self, event: RunEvent) -> None:
         kind = type(event.event)
-        some, followers = self._some.get(kind, ()), self._of_run.get(event.run_id, ())
-        for subscriber in (*followers, *self._subscribers, *some):
+        followers = self._of_run.get(event.run_id)
+        if followers:
+            for subscriber in tuple(followers):
+                subscriber(event)
+        for subscriber in self._subscribers:
+            subscriber(event)
+        for subscriber in self._some.get(kind, ()):
             subscriber(event)
         if kind in _BEGINNINGS and isinstance(event.event, RunAccepted | RunResumed):
             replies = self._of_replies if event.event.request.reply_to is not None else ()

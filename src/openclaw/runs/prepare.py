@@ -14,8 +14,7 @@ from openclaw.agent import settings as agent_settings
 from openclaw.agent.loop import ModelAsker
 from openclaw.agent.repeats import RepeatDetector, RepeatLimits, result_cap
 from openclaw.agent.settings import ResolvedAgent
-from openclaw.agent.tool_runner import NO_TOOLS, ToolRunner
-from openclaw.agent.tool_search import split_tools
+from openclaw.agent.tool_runner import NO_TOOLS, ToolCatalog, ToolCatalogs, ToolRunner
 from openclaw.budget.meter import RunMeter
 from openclaw.config.live import LiveConfig
 from openclaw.config.load import LoadedConfig
@@ -144,6 +143,7 @@ class TurnPreparer:
         self._pins = BootstrapPins(environment.home.state, live.security)
         self._prompts = PromptBuilder(machine, self._files, self._pins)
         self._facts: dict[str, AgentFacts] = {}
+        self._catalogs = ToolCatalogs()
         self._hidden: tuple[Any, ...] = ()
         """Whose credentials the tools keep to themselves by now."""
 
@@ -521,19 +521,16 @@ class TurnPreparer:
             own = (chosen.exec_security or security, chosen.exec_ask or ask)
             exec_gate = msgspec.structs.replace(exec_gate, agents={**exec_gate.agents, key.agent: own})
         gate = self._label_service.gate(key.agent, exec_gate, labels)
-        named_only: frozenset[str] = frozenset()
-        if searches and model is not None and self._live.config.tools.tool_search:
-            clients = frozenset(tool.spec.name for tool in tools if isinstance(tool, ClientToolCall))
-            by_name = {tool.spec.name: tool for tool in tools}
-            named_only = split_tools(by_name, window=model.context_window, always=clients)
+        window = model.context_window if model is not None and self._live.config.tools.tool_search else 0
+        catalog = self._catalogs.get(key.agent, tools, window, ClientToolCall) if searches else ToolCatalog(tools)
         return ToolRunner(
-            tools,
+            catalog,
             ToolContext(
                 call_id="",
                 workspace=facts.workspace,
                 session_key=str(key),
                 run_id=run_id,
-                tools=tuple(tool.spec.name for tool in tools),
+                tools=catalog.names,
                 agent_id=key.agent,
                 accepts_images=sees_images and (model is None or "image" in model.input),
                 env={name: value.reveal() for name, value in skills.variables.items()},
@@ -544,7 +541,6 @@ class TurnPreparer:
             cap=result_cap(model.context_window if model else LARGEST_WINDOW),
             interceptor=self._hooks.tools if self._hooks.hooks.any else None,
             labels=labels,
-            named_only=named_only,
         )
 
     def _prompt_request(

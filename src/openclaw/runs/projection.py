@@ -62,6 +62,9 @@ Proofread = Callable[[str, str], str]
 
 
 class _Run(Struct, eq=False):
+    key: str
+    about: dict[str, Any]
+    """What every event of it says: whose it is."""
     seq: int = 0
     began: int = 0
     said: str = ""
@@ -100,7 +103,11 @@ class EventProjection:
 
     def project(self, told: RunEvent) -> list[BusEvent]:
         """What clients are told of a run's event."""
-        run = self._runs.get(told.run_id) or self._runs.setdefault(told.run_id, _Run())
+        run = self._runs.get(told.run_id)
+        if run is None:
+            key = str(told.key)
+            about = {"runId": told.run_id, "sessionKey": key, "agentId": told.key.agent}
+            run = self._runs[told.run_id] = _Run(key, about)
         data: dict[str, Any]
         match told.event:
             case TextShaped(text=text):
@@ -110,14 +117,14 @@ class EventProjection:
                 return []
             case RunAccepted(queued=queued, request=request):
                 run.alert = request.alert
-                return [_event("sessions.changed", told, ts=told.at, reason="send", queued=queued)]
+                return [_changed(told, run, reason="send", queued=queued)]
             case ModelCalled(provider=provider, model=model):
                 start: list[BusEvent] = []
                 if not run.began:
                     run.began = told.at
                     start += _status(told, run, "starting_model")
                     start.append(_agent(told, run, "lifecycle", {"phase": "start", "startedAt": told.at}))
-                    start.append(_event("sessions.changed", told, ts=told.at, phase="start"))
+                    start.append(_changed(told, run, phase="start"))
                 data = {"phase": "model", "provider": provider, "model": model}
                 return [*start, _agent(told, run, "lifecycle", data)]
             case RunPhase(phase=phase):
@@ -165,9 +172,9 @@ class EventProjection:
                 return [_agent(told, run, "lifecycle", {"phase": "repaired", "problems": mended})]
             case RecordedEvent():
                 if run.alert is not None:
-                    run.held.append(self._recorded(told, told.event))
+                    run.held.append(self._recorded(told, run, told.event))
                     return []
-                return [self._recorded(told, told.event)]
+                return [self._recorded(told, run, told.event)]
             case RunEnded(stop_reason=reason):
                 data = {"phase": "finishing", "stopReason": reason, "aborted": reason == "aborted", "endedAt": told.at}
                 return [*self._sip(told, run), _agent(told, run, "lifecycle", data)]
@@ -197,7 +204,7 @@ class EventProjection:
         if not fresh or run.alert is not None:
             return []
         run.sent, run.sent_at = len(whole), told.at
-        return [_event("chat", told, run, state="delta", deltaText=fresh, message=_said(whole, told.at))]
+        return [_chat(run, state="delta", deltaText=fresh, message=_said(whole, told.at))]
 
     def _failed_attempt(
         self, told: RunEvent, run: _Run, provider: str, model: str, reason: str, error: str, wait: float
@@ -206,9 +213,7 @@ class EventProjection:
         notices = []
         if run.said and run.sent > len(run.shown):
             notices.append(
-                _event(
-                    "chat",
-                    told,
+                _chat(
                     run,
                     state="delta",
                     deltaText=run.shown,
@@ -227,7 +232,7 @@ class EventProjection:
         }
         return [*notices, _agent(told, run, "lifecycle", data)]
 
-    def _recorded(self, told: RunEvent, recorded: RecordedEvent) -> BusEvent:
+    def _recorded(self, told: RunEvent, run: _Run, recorded: RecordedEvent) -> BusEvent:
         """A message of the transcript, without the credentials in what tools were given and gave."""
         proofread = partial(self._proofread, told.key.agent) if self._proofread is not None else str
         row = message_to_json(recorded.message, recorded.entry_id, recorded.number, told.run_id, proofread)
@@ -236,14 +241,8 @@ class EventProjection:
             row["content"] = _redacted(content)
         elif not isinstance(content, str):
             row["content"] = [_redacted(each) if each.get("type") == "toolCall" else each for each in content or ()]
-        return _event(
-            "session.message",
-            told,
-            sessionId=recorded.session_id,
-            messageId=recorded.entry_id,
-            messageSeq=recorded.number,
-            message=row,
-        )
+        named = {"sessionId": recorded.session_id, "messageId": recorded.entry_id, "messageSeq": recorded.number}
+        return BusEvent("session.message", {**run.about, **named, "message": row}, run.key, relay=False)
 
     def _settled(self, told: RunEvent, run: _Run, outcome: RunOutcome) -> list[BusEvent]:
         ended = {"startedAt": run.began or told.at, "endedAt": told.at, "executionSettled": True}
@@ -289,8 +288,8 @@ class EventProjection:
             }
         if outcome.notices:
             chat["notices"] = list(outcome.notices)
-        changed = _event("sessions.changed", told, ts=told.at, phase=data["phase"])
-        return [*shown, _agent(told, run, "lifecycle", data), _event("chat", told, run, **chat), changed]
+        changed = _changed(told, run, phase=data["phase"])
+        return [*shown, _agent(told, run, "lifecycle", data), _chat(run, **chat), changed]
 
 
 def _said(text: str, at: int, reasoning: str = "", media: Sequence[str] = ()) -> dict[str, Any]:
@@ -302,7 +301,7 @@ def _said(text: str, at: int, reasoning: str = "", media: Sequence[str] = ()) ->
 
 def _status(told: RunEvent, run: _Run, phase: str) -> list[BusEvent]:
     """What a run does before its first word."""
-    return [_agent(told, run, "run_status", {"phase": phase}), _event("chat", told, run, state="status", phase=phase)]
+    return [_agent(told, run, "run_status", {"phase": phase}), _chat(run, state="status", phase=phase)]
 
 
 # Tools: each call is told as `tool`, as `item`, and what a command prints as `command_output`.
@@ -388,14 +387,16 @@ def _compaction(done: CompactionEnded) -> dict[str, Any]:
 
 
 def _agent(told: RunEvent, run: _Run, stream: str, data: dict[str, Any]) -> BusEvent:
-    return _event("agent", told, run, stream=stream, ts=told.at, data=data)
+    run.seq += 1
+    payload = {**run.about, "seq": run.seq, "stream": stream, "ts": told.at, "data": data}
+    return BusEvent("agent", payload, run.key, relay=False)
 
 
-def _event(name: str, told: RunEvent, run: _Run | None = None, **more: Any) -> BusEvent:
-    """An event about a run; those of its stream, which come with `run`, are numbered."""
-    key = str(told.key)
-    about: dict[str, Any] = {"runId": told.run_id, "sessionKey": key, "agentId": told.key.agent}
-    if run is not None:
-        run.seq += 1
-        about["seq"] = run.seq
-    return BusEvent(name, about | more, key, relay=False)
+def _chat(run: _Run, **more: Any) -> BusEvent:
+    run.seq += 1
+    return BusEvent("chat", {**run.about, "seq": run.seq, **more}, run.key, relay=False)
+
+
+def _changed(told: RunEvent, run: _Run, **more: Any) -> BusEvent:
+    """The session changed; not of the run's stream, and not numbered with it."""
+    return BusEvent("sessions.changed", {**run.about, "ts": told.at, **more}, run.key, relay=False)

@@ -3,15 +3,14 @@
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from math import inf
 from typing import Annotated, Any, Literal
 
 from msgspec import Struct, field, structs
 
-from openclaw.core.clock import Clock
+from openclaw.core.clock import Clock, Timer
 from openclaw.core.errors import InvalidRequest
 from openclaw.core.events import (
     AttemptFailed,
@@ -64,20 +63,11 @@ class Lane:
     def waiting(self) -> int:
         return sum(len(queue) for queue in self._waiting.values())
 
-    @asynccontextmanager
-    async def place(self, priority: Priority = "normal") -> AsyncIterator[LaneSlot]:
-        """Waits for a slot and holds it."""
+    async def place(self, priority: Priority = "normal") -> LaneSlot:
+        """Waits for a slot; whoever gets it releases it."""
         if self.active < self.places and not any(self._waiting.values()):
             self.active += 1
-        else:
-            await self._enter(priority)
-        held = LaneSlot(self)
-        try:
-            yield held
-        finally:
-            held.release()
-
-    async def _enter(self, priority: Priority) -> None:
+            return LaneSlot(self)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[priority].append(turn)
         try:
@@ -89,6 +79,7 @@ class Lane:
             else:
                 self._waiting[priority].remove(turn)
             raise
+        return LaneSlot(self)
 
     def _wake(self) -> None:
         while self.active < self.places:
@@ -404,8 +395,10 @@ class ActiveRun(Struct, eq=False):
     activity: Activity
     place: LaneSlot | None = None
     """Its place in a lane, once it has one."""
-    given_up: "asyncio.Future[None]" = field(default_factory=asyncio.Future)
-    """Done when it did not end although it was stopped: nobody waits for it any longer."""
+    given_up: bool = False
+    """Whether it did not end although it was stopped: nobody waits for it any longer."""
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when its task has ended, or it was given up."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     steering: Steering = field(default_factory=Steering)
     steered: dict[str, QueuedRun] = field(default_factory=dict)
@@ -417,6 +410,8 @@ class ActiveRun(Struct, eq=False):
     """Interrupted before that: the newer message says it, and its end is the other's."""
     why: StopReason | None = None
     task: "asyncio.Task[RunOutcome] | None" = None
+    timer: Timer | None = None
+    """Stops it when it takes too long."""
 
     def stop(self, why: StopReason) -> None:
         self.why = self.why or why
@@ -430,15 +425,18 @@ def never_waited(run_id: str) -> float:
     return 0.0
 
 
-async def expire(active: ActiveRun, limit: float, clock: Clock, waited: Callable[[str], float]) -> None:
-    """Stops a run after `limit` seconds; those in which it `waited` for a person do not count."""
-    if limit <= 0:
-        return
-    ends = left = clock.now() + limit
-    while (left := left - clock.now()) > 0:
-        await clock.sleep(left)
-        left = ends + waited(active.item.turn.run_id)
-    active.stop("timeout")
+def limit_run(active: ActiveRun, limit: float, clock: Clock, waited: Callable[[str], float]) -> None:
+    """Stops a run after `limit` seconds, 0 is never; those in which it `waited` for a person do not count."""
+    ends = clock.now() + limit
+
+    def check() -> None:
+        left = ends + waited(active.item.turn.run_id) - clock.now()
+        if left > 0:
+            active.timer = clock.call_later(left, check)
+        else:
+            active.stop("timeout")
+
+    active.timer = clock.call_later(limit, check) if limit > 0 else None
 
 
 class SessionQueue(Struct, eq=False):

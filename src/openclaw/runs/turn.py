@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, structs
 
-from openclaw.agent.loop import CROWDED
+from openclaw.agent.loop import CROWDED, EmbeddedHarness
 from openclaw.agent.tool_runner import ToolRunner
 from openclaw.budget.meter import RunMeter
 from openclaw.core.clock import Clock, millis
@@ -200,7 +200,9 @@ class TurnRunner:
                 if turn.alert is not None and _left_no_trace(turn, turn.alert, record):
                     record.forget(before, session.total)
                 record.close()
-                await run_shielded(self._close_books(turn, session, record))
+                closing = self._close_books(turn, session, record)
+                # Nothing waits in it but the sync, so that without one no cancellation can come in between.
+                await (closing if turn.reply_to is None else run_shielded(closing))
                 await prepared.spending.settle()
                 if prepared.hooks is not None:
                     prepared.hooks.ended(
@@ -241,7 +243,9 @@ class TurnRunner:
         asked = [] if known.since(turn.run_id) is not None else await self._question(turn, known)
         for each in asked:
             prepared.tools.heard(each)
-        compacts = isinstance(prepared.harness, Compacts)
+        # Our own loop is asked for first: a look at what a protocol wants takes as long as a small function.
+        harness = prepared.harness
+        compacts = not isinstance(harness, EmbeddedHarness) and isinstance(harness, Compacts)
         crowded = None if compacts else upkeep.crowded
         if asked and session.transcript is not None and not compacts and upkeep.is_due(known, asked[-1]):
             async with aclosing(record.shrinking(upkeep.before_turn(record.transcript, known, asked[-1]))) as work:
@@ -419,14 +423,15 @@ class TurnRunner:
                 now = await self._index.resolve(turn.key)
                 if now.session_id != row.session_id:
                     continue
-                async with self._loaded(now, path, renewed) as session:
-                    yield session
+                session = self._load(now, path, renewed)
+                try:
+                    yield self._mend(session) if session.known.context.unanswered else session
+                finally:
+                    if session.transcript is not None:
+                        session.transcript.close()
                 return
 
-    @asynccontextmanager
-    async def _loaded(
-        self, row: SessionRow, path: Path, renewed: SessionRenewed | None
-    ) -> AsyncIterator[OpenedSession]:
+    def _load(self, row: SessionRow, path: Path, renewed: SessionRenewed | None) -> OpenedSession:
         held = self._holding.take(path)
         if held is not None:
             known = held.conversation
@@ -437,19 +442,20 @@ class TurnRunner:
             known = build_conversation(loaded.entries)
             problems = (*loaded.problems, *known.context.problems)
         else:
-            yield OpenedSession(row=row, renewed=renewed)
-            return
-        try:
-            total = known.total
-            for call in known.context.unanswered:
-                result = interrupted_result(call, timestamp=millis(self._clock))
-                transcript.say(result, self._clock.now())
-                total = total.plus(result)
-            yield OpenedSession(
-                row=row, transcript=transcript, known=known, total=total, problems=problems, renewed=renewed
-            )
-        finally:
-            transcript.close()
+            return OpenedSession(row=row, renewed=renewed)
+        return OpenedSession(
+            row=row, transcript=transcript, known=known, total=known.total, problems=problems, renewed=renewed
+        )
+
+    def _mend(self, session: OpenedSession) -> OpenedSession:
+        """Answers the calls that were never answered."""
+        transcript, total = session.transcript, session.total
+        assert transcript is not None, "there are no calls without a transcript"
+        for call in session.known.context.unanswered:
+            result = interrupted_result(call, timestamp=millis(self._clock))
+            transcript.say(result, self._clock.now())
+            total = total.plus(result)
+        return structs.replace(session, total=total)
 
     def _create(self, row: SessionRow) -> TranscriptFile:
         return TranscriptFile.create(self._index.path(row.agent_id, row.session_id), self._header(row))

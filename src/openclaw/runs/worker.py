@@ -9,7 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from msgspec import structs
@@ -41,7 +41,7 @@ from openclaw.runs.queue import (
     add_askers,
     bring_along,
     dropped_outcome,
-    expire,
+    limit_run,
     merged_outcome,
     never_waited,
     run_of,
@@ -267,8 +267,8 @@ class RunService:
         active.stop("stalled")
         if await self._ends_within(active, SETTLE):
             return Recovery(status="aborted", action=action, reason="its run was stopped")
-        if not active.given_up.done():
-            active.given_up.set_result(None)
+        active.given_up = True
+        active.left.set()
         if active.place is not None:
             active.place.release()
         if await self._ends_within(active, SETTLE):
@@ -439,13 +439,13 @@ class RunService:
         turn = active.item.turn
         with self._about(turn):
             active.task = asyncio.create_task(self._placed(active), name=f"run:{turn.run_id}")
-        ends: set[asyncio.Future[Any]] = {active.task, active.given_up}
+        active.task.add_done_callback(lambda _: active.left.set())
         try:
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            await active.left.wait()
         finally:
             if not active.task.done():
                 active.task.cancel()
-                if not active.given_up.done():
+                if not active.given_up:
                     await asyncio.gather(active.task, return_exceptions=True)
         turn = active.item.turn
         asked = (turn, *turn.also_for, *turn.earlier, *active.item.others)
@@ -469,16 +469,17 @@ class RunService:
     async def _placed(self, active: ActiveRun) -> RunOutcome:
         """The run in its lane; its time counts from when it has a place."""
         turn = active.item.turn
-        async with self._lanes[turn.lane].place(turn.priority) as active.place:
+        active.place = await self._lanes[turn.lane].place(turn.priority)
+        try:
             active.activity.progress_at = active.activity.since = self._clock.now()
             await self._ledger.began(turn.run_id)
             limit = turn.timeout if turn.timeout is not None else self._agents.current.defaults.timeout_seconds
-            timer = asyncio.create_task(expire(active, limit, self._clock, self._waited), name=f"limit:{turn.run_id}")
-            try:
-                return await self._run(active)
-            finally:
-                timer.cancel()
-                await asyncio.wait({timer})
+            limit_run(active, limit, self._clock, self._waited)
+            return await self._run(active)
+        finally:
+            if active.timer is not None:
+                active.timer.cancel()
+            active.place.release()
 
     async def _run(self, active: ActiveRun) -> RunOutcome:
         """Everything a turn says, and the outcome it amounts to."""
@@ -495,7 +496,7 @@ class RunService:
             assert self._toolset is not None, "runs are carried out inside serving()"
             async with aclosing(self._turns.run(turn, self._toolset, active.steering, notice)) as events:
                 async for event in events:
-                    if active.given_up.done():  # it woke up after its end was told: it does and says nothing more
+                    if active.given_up:  # it woke up after its end was told: it does and says nothing more
                         return stopped_outcome("stalled")
                     tally.take(event)
                     match event:

@@ -105,7 +105,7 @@ class Database(Protocol):
     async def soon(self, *statements: tuple[str, Params]) -> None:
         """Writes statements with the next write, or alone a moment later; whoever reads their tables sees them done.
 
-        For what nobody is told of before that next write.
+        For what nobody is told of before that next write. It does not wait for anything itself.
         """
         ...
 

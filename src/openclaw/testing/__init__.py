@@ -13,7 +13,7 @@ import sys
 import time
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -22,7 +22,7 @@ from msgspec import Struct, structs
 
 from openclaw.core import messages
 from openclaw.core.channel import Inbound, Outbound, Receipt
-from openclaw.core.clock import Clock
+from openclaw.core.clock import Clock, Timer
 from openclaw.core.errors import ProviderError, Unavailable
 from openclaw.core.events import (
     CallDelta,
@@ -198,6 +198,12 @@ class FakeClock:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._sleepers, (self._now + seconds, next(self._order), future))
         await future
+
+    def call_later(self, seconds: float, work: Callable[[], object]) -> Timer:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(lambda ended: None if ended.cancelled() else work())
+        heapq.heappush(self._sleepers, (self._now + seconds, next(self._order), future))
+        return future
 
     async def advance(self, seconds: float) -> None:
         """Moves time on, waking every sleeper at its time and letting it run before the next."""

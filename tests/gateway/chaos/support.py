@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from openclaw.agent.repeats import RepeatDetector, RepeatLimits
-from openclaw.agent.tool_runner import ToolRunner
+from openclaw.agent.tool_runner import ToolCatalog, ToolRunner
 from openclaw.core.messages import Message
 from openclaw.core.provider import Model, ModelApi, ModelRequest, Provider, System
 from openclaw.core.tool import Tool, ToolContext
@@ -141,7 +141,7 @@ def _with_tools(app: App, tools: Sequence[Tool]) -> TurnRunner:
         async def prepare(self, turn: RunRequest, session: OpenedSession, toolset: Toolset) -> PreparedTurn:
             context = ToolContext(call_id="", workspace=app.workspaces.of("main"))
             repeats = RepeatDetector(RepeatLimits())
-            box = ToolRunner(tools, context, [Anything()], app.clock, repeats=repeats, cap=16_000)
+            box = ToolRunner(ToolCatalog(tools), context, [Anything()], app.clock, repeats=repeats, cap=16_000)
             return structs.replace(await app.preparer.prepare(turn, session, toolset), tools=box)
 
     return TurnRunner(app.index, app.locks, app.clock, app.workspaces.of, Prepares())

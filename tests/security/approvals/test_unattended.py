@@ -7,7 +7,7 @@ import pytest
 
 from openclaw.channels.approvals import REFUSED
 from openclaw.core.keys import SessionKey
-from openclaw.runs.queue import ActiveRun, Activity, QueuedRun, QueueRules, expire
+from openclaw.runs.queue import ActiveRun, Activity, QueuedRun, QueueRules, limit_run
 from openclaw.runs.request import RunRequest
 from openclaw.security.pending import CHANGED
 from openclaw.testing import FakeClock, ScriptedModel, TemporaryHome, calls, says
@@ -82,11 +82,10 @@ async def test_waiting_for_a_person_does_not_count_against_the_time_of_a_run(fak
     turn = RunRequest(run_id="run", key=SessionKey("main", "main"), text="?")
     active = ActiveRun(QueuedRun(turn=turn, rules=QueueRules(), arrived=0.0), Activity(0.0, 0.0))
     waited = {"run": 0.0}
-    limiting = asyncio.create_task(expire(active, 60.0, fake_clock, lambda run_id: waited[run_id]))
+    limit_run(active, 60.0, fake_clock, lambda run_id: waited[run_id])
     await fake_clock.drive(fake_clock.sleep(50.0))
     waited["run"] = 40.0
     await fake_clock.drive(fake_clock.sleep(45.0))
     assert active.why is None
     await fake_clock.drive(fake_clock.sleep(10.0))
-    await limiting
     assert active.why == "timeout"
