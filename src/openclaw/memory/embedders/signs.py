@@ -92,7 +92,7 @@ class SignTable:
         noted = self._db.execute("SELECT value FROM meta WHERE key = 'sign_table'").fetchall()
         if noted != [(str(self._dims),)]:
             raise ValueError("vectors of another model")
-        rows = self._db.execute(_ROWS).fetchall()
+        rows: list[Any] = self._db.execute(_ROWS).fetchall()
         rowids, validity, vectors = (np.frombuffer(b"".join(row[at] for row in rows), np.uint8) for at in range(3))
         used = np.unpackbits(validity, bitorder="little").astype(bool)
         self._keys = rowids.view(np.int64)[used]
