@@ -39,6 +39,20 @@ class EmbedsQueries(Protocol):
     async def embed_query(self, text: str) -> Vector: ...
 
 
+class EmbeddedQuery(Struct, frozen=True):
+    """The vector of a query, and the keys of the indexed vectors nearest to it; None when they were not looked for."""
+
+    vector: Vector
+    nearest: Sequence[int] | None = None
+
+
+@runtime_checkable
+class SearchesIndex(Protocol):
+    """A model that also finds the vectors of an index file nearest to a query, faster than the database does."""
+
+    async def search_index(self, text: str, index: str, count: int) -> EmbeddedQuery: ...
+
+
 @runtime_checkable
 class HasTraits(Protocol):
     @property

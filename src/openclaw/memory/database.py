@@ -25,6 +25,8 @@ MOST_VECTORS = 64
 """Most vectors of one chunk: one for each window the model reads at once."""
 CANDIDATES = 16
 """How many vectors are compared exactly for each chunk wanted: those whose signs differ least from the query's."""
+FOUND = 12
+"""The same, when the embedder has found them: it ranks them better, so fewer do."""
 SAMPLED = 32
 """Of every so many chunks one has its signs in the sample, which tells a search how near is near."""
 SAMPLE_ABOVE = 4_096
@@ -325,14 +327,17 @@ class IndexFile:
             for number, rank, bits in found
         }
 
-    def vector_hits(self, query: "array[float]", limit: int, sources: Sequence[str]) -> dict[int, float]:
-        """The chunks nearest to `query` and their cosines."""
+    def vector_hits(
+        self, query: "array[float]", limit: int, sources: Sequence[str], nearest: Sequence[int] | None = None
+    ) -> dict[int, float]:
+        """The chunks nearest to `query` and their cosines; `nearest` has the keys of vectors to compare, if known."""
         if not any(query):
             return {}
-        if not self.vector_problem and self.noted("sign_table") == str(len(query)):
-            found = self._nearest(query, limit * CANDIDATES, sources)
-        else:
+        if self.vector_problem or self.noted("sign_table") != str(len(query)):
             found = dict(self._sources(self._scan(query), sources))
+        else:
+            keys = self._nearest(query, limit * CANDIDATES) if nearest is None else nearest
+            found = self._cosines(query, keys, sources)
         return dict(sorted(found.items(), key=itemgetter(1), reverse=True)[:limit])
 
     def pieces(self, numbers: Iterable[int]) -> dict[int, IndexedChunk]:
@@ -346,9 +351,9 @@ class IndexFile:
         )
         return {row[0]: IndexedChunk(*row) for row in found}
 
-    def _nearest(self, query: "array[float]", count: int, sources: Sequence[str]) -> dict[int, float]:
-        """The cosines of the chunks among the `count` vectors whose signs differ least from the query's."""
-        blob, signs = pack_vector(query), sign_source(query)
+    def _nearest(self, query: "array[float]", count: int) -> list[int]:
+        """The keys of the `count` vectors whose signs differ least from the query's."""
+        signs = sign_source(query)
         farthest = len(query)
         if self.rows("SELECT coalesce(max(number), 0) FROM chunks")[0][0] > SAMPLE_ABOVE:
             # Twice as many as needed are expected below this, so that a sample that is off by some still suffices.
@@ -362,11 +367,16 @@ class IndexFile:
             "SELECT rowid FROM chunks_signs WHERE signs MATCH vec_quantize_binary(?) AND k = ? AND distance <= ?",
             (signs, min(4096, count), farthest),
         )
+        return [row[0] for row in near]
+
+    def _cosines(self, query: "array[float]", keys: Sequence[int], sources: Sequence[str]) -> dict[int, float]:
+        """The cosines of the chunks whose vectors have these keys: the best vector counts."""
+        blob = pack_vector(query)
         rows = self.rows(
             "SELECT c.number, vec_distance_cosine(substr(c.embedding, 1 + near.value % ?1 * ?2, ?2), ?3) "
             "FROM json_each(?4) AS near JOIN chunks AS c ON c.number = near.value / ?1 "
             "WHERE c.source IN (SELECT value FROM json_each(?5))",
-            (MOST_VECTORS, len(blob), blob, _json([row[0] for row in near]), _json(sources)),
+            (MOST_VECTORS, len(blob), blob, _json(keys), _json(sources)),
         )
         best: dict[int, float] = {}
         for number, distance in rows:

@@ -16,7 +16,7 @@ from openclaw.core.clock import Clock
 from openclaw.core.embedder import Traits
 from openclaw.core.errors import OpenClawError, ProviderError
 from openclaw.memory import rank
-from openclaw.memory.database import IndexFile, UnusableIndex
+from openclaw.memory.database import FOUND, IndexFile, TextHit, UnusableIndex
 from openclaw.memory.embedders.pool import EmbedderPool, is_compatible
 from openclaw.memory.indexer import Indexer
 from openclaw.memory.settings import MemorySearchSettings
@@ -33,6 +33,7 @@ VECTORS_WAIT, FEW = 3.0, 64
 RESCAN_AFTER = 2.0
 """Searches this close together share one scan of the files."""
 LONGEST_QUERY = 2_000
+UNFINISHED = "the vectors are still being made"
 
 
 class SearchAnswer(Struct, frozen=True, kw_only=True):
@@ -54,6 +55,21 @@ class SearchAnswer(Struct, frozen=True, kw_only=True):
     """Results the asking session may not see."""
     synced_at: int = 0
     unavailable: bool = False
+
+
+class _Question(Struct, frozen=True, kw_only=True):
+    """A query as a vector; else the reason why there is none, and whether that fails the search."""
+
+    vector: "array[float] | None" = None
+    nearest: Sequence[int] | None = None
+    """Keys of the vectors nearest to it, when the embedder has found them."""
+    reason: str = ""
+    strict: bool = False
+
+
+class _WordHits(Struct, frozen=True):
+    terms: tuple[rank.WeightedTerm, ...]
+    hits: dict[int, TextHit]
 
 
 class IndexStatus(Struct, frozen=True, kw_only=True):
@@ -143,28 +159,37 @@ class MemoryIndex:
             await self._catch_up()
         most = max_results or self.settings.query.max_results
         least = self.settings.query.min_score if min_score is None else min_score
-        vector, reason, strict = await self._question(asked)
-        if strict:
-            return SearchAnswer(provider=self.means.choice.provider, reason=reason, unavailable=True)
         hybrid = self.settings.query.hybrid
-        vectors = self.means.vectors() if vector is not None else None
+        count = rank.candidates(most, hybrid.candidate_multiplier)
+        words: _WordHits | None = None
+        if hybrid.enabled and self.means.vectors() is not None:
+            # The embedder is another process or machine: while it works, the words are searched.
+            question, words = await asyncio.gather(
+                self._question(asked, count), self._read(_word_hits, query_terms(asked))
+            )
+        else:
+            question = await self._question(asked, count)
+        if question.strict:
+            return SearchAnswer(provider=self.means.choice.provider, reason=question.reason, unavailable=True)
+        meant = question.vector is not None
+        vectors = self.means.vectors() if meant else None
         terms, found, waiting, synced = await self._read(
             _candidates,
-            query_terms(asked) if hybrid.enabled or vector is None else (),
-            vector,
+            question,
+            words or (() if meant else query_terms(asked)),
             vectors.traits if vectors else Traits(),
-            rank.candidates(most, hybrid.candidate_multiplier),
+            count,
             [source for source in self.plan.sources if sources is None or source in sources],
         )
         kept = [item for item in found if visible is None or visible(item.piece)]
         return SearchAnswer(
-            results=tuple(self._ranked(kept, vector is not None, least, most)),
+            results=tuple(self._ranked(kept, meant, least, most)),
             provider=self.means.choice.provider if vectors else "none",
             model=vectors.model if vectors else KEYWORDS_ONLY,
             mode="keyword" if vectors is None else "hybrid" if hybrid.enabled else "vector",
             terms=terms,
             fallback=self.means.fell_back,
-            reason=reason,
+            reason=question.reason,
             waiting=waiting if self.means.choice.endpoint else 0,
             syncing=self._task is not None and not self._task.done(),
             withheld=len(found) - len(kept),
@@ -189,32 +214,34 @@ class MemoryIndex:
             passed = rank.diversify(passed, hybrid.mmr.weight, most)
         return rank.select_hits([*passed, *(item for item in ordered if item.relevance < least)], least, most)
 
-    async def _question(self, asked: str) -> "tuple[array[float] | None, str, bool]":
-        """The query's vector; else the reason why there is none, and whether that fails the search."""
+    async def _question(self, asked: str, count: int) -> _Question:
         vectors = self.means.vectors()
         choice = self.means.choice
         if vectors is None:
-            return None, choice.why, choice.strict
+            return _Question(reason=choice.why, strict=choice.strict)
         await self.means.prepared()
         choice = self.means.choice
         vectors = self.means.vectors()
         if vectors is None or (why := self.means.resting()):
-            return None, choice.why or why, choice.strict
+            return _Question(reason=choice.why or why, strict=choice.strict)
         wanted = self.means.identity(self.plan)
         known = await self._read(IndexFile.identity)
         ready = known is not None and known.vector_dims and known.same_model(wanted)
         if not ready and not choice.strict:
             empty = await self._read(IndexFile.empty)
-            return None, "there are no notes yet" if empty else "the vectors are still being made", False
+            return _Question(reason="there are no notes yet" if empty else UNFINISHED)
         try:
-            # A provider that was named is asked in any case: when it fails, that is why there are no vectors.
-            vector = await vectors.query(asked, known.vector_dims if known is not None and ready else 0)
-            return (vector, "", False) if ready else (None, "the vectors are still being made", False)
+            if known is None or not ready:
+                # A provider that was named is asked in any case: when it fails, that is why there are no vectors.
+                await vectors.query(asked, 0)
+                return _Question(reason=UNFINISHED)
+            vector, nearest = await vectors.query(asked, known.vector_dims, str(self.path), count * FOUND)
+            return _Question(vector=vector, nearest=nearest)
         except ProviderError as error:
             if self.means.failed(error):
                 self._dirty = True
-                return None, f"{error.message}; {self.means.choice.provider} takes over", False
-            return None, error.message, choice.strict
+                return _Question(reason=f"{error.message}; {self.means.choice.provider} takes over")
+            return _Question(reason=error.message, strict=choice.strict)
 
     async def sync(
         self,
@@ -347,19 +374,26 @@ class MemoryIndex:
             return work(self._reader, *args, **kwargs)
 
 
+def _word_hits(index: IndexFile, asked: Sequence[Term]) -> _WordHits:
+    """The best keyword matches: more than needed, so that vector candidates get a text score too."""
+    terms = index.weighed(asked)
+    return _WordHits(terms, {hit.number: hit for hit in index.text_hits(terms, rank.MOST_CANDIDATES)})
+
+
 def _candidates(
     index: IndexFile,
-    asked: Sequence[Term],
-    vector: "array[float] | None",
+    question: _Question,
+    words: _WordHits | Sequence[Term],
     traits: Traits,
     count: int,
     sources: Sequence[str],
 ) -> tuple[tuple[rank.WeightedTerm, ...], list[rank.RankedHit], int, int]:
     """The candidates of both searches: nearest vectors and best keyword matches."""
-    terms = index.weighed(asked)
-    near = index.vector_hits(vector, count, sources) if vector is not None else {}
-    # Fetches more keyword hits than needed, so that vector candidates get a text score too.
-    hits = {hit.number: hit for hit in index.text_hits(terms, rank.MOST_CANDIDATES)}
+    if not isinstance(words, _WordHits):
+        words = _word_hits(index, words)
+    terms, hits, near = words.terms, words.hits, {}
+    if question.vector is not None:
+        near = index.vector_hits(question.vector, count, sources, question.nearest)
     pieces = index.pieces(dict.fromkeys((*list(hits)[:count], *near)))
     found = []
     for number, piece in pieces.items():
@@ -377,5 +411,5 @@ def _candidates(
                 vector=rank.vector_score(cosine, traits) if cosine is not None else None,
             )
         )
-    waiting = index.waiting() if vector is not None else 0
+    waiting = index.waiting() if question.vector is not None else 0
     return terms, found, waiting, int(index.noted("synced_at") or 0)

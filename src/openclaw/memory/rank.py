@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Sequence
 from datetime import date
+from functools import cache
 
 from msgspec import Struct, structs
 
@@ -180,16 +181,24 @@ def diversify(results: Sequence[RankedHit], share: float, most: int) -> list[Ran
     scores = [result.score for result in results]
     low, high = min(scores), max(scores)
     worth = [1.0 if high == low else (score - low) / (high - low) for score in scores]
-    words = [word_set(result.piece.text) for result in results]
+    words = cache(lambda at: word_set(results[at].piece.text))
     likeness = [0.0] * len(results)
-    left = list(range(len(results)))
+    compared = [0] * len(results)
+    """With how many of those picked each has been compared."""
+    left = sorted(range(len(results)), key=lambda at: -worth[at])
     picked: list[int] = []
     while left and len(picked) < most:
-        best = max(left, key=lambda at: (share * worth[at] - (1 - share) * likeness[at], scores[at], -at))
-        left.remove(best)
-        picked.append(best)
+        best = (-math.inf, 0.0, 0)
         for at in left:
-            likeness[at] = max(likeness[at], similarity(words[at], words[best], results[at], results[best]))
+            if share * worth[at] < best[0]:
+                break  # this one and those after it are worth less even if they are like none of those picked
+            for other in picked[compared[at] :]:
+                alike = similarity(words(at), words(other), results[at], results[other])
+                likeness[at] = max(likeness[at], alike)
+            compared[at] = len(picked)
+            best = max(best, (share * worth[at] - (1 - share) * likeness[at], scores[at], -at))
+        left.remove(-best[2])
+        picked.append(-best[2])
     return [results[at] for at in picked]
 
 
@@ -197,4 +206,5 @@ def similarity(one: frozenset[str], other: frozenset[str], first: RankedHit, sec
     """The share of words two chunks have in common."""
     if not one and not other:
         return 1.0 if first.piece.text.lower() == second.piece.text.lower() else 0.0
-    return len(one & other) / len(one | other)
+    common = len(one & other)
+    return common / (len(one) + len(other) - common)

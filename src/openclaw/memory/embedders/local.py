@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from openclaw.core.embedder import EmbedderEndpoint, Traits, Vector
+from openclaw.core.embedder import EmbeddedQuery, EmbedderEndpoint, Traits, Vector
 from openclaw.core.errors import (
     InvalidRequest,
     ModelNotFound,
@@ -19,7 +19,7 @@ from openclaw.core.errors import (
     Unavailable,
 )
 from openclaw.memory.database import unpack_vectors
-from openclaw.memory.embedders.local_worker import EmbedAnswer, ModelStart
+from openclaw.memory.embedders.local_worker import EmbedAnswer, EmbedRequest, ModelStart
 from openclaw.process.worker import Worker, WorkerSpec, WorkerTimedOut
 
 MODEL = "all-MiniLM-L6-v2"
@@ -97,16 +97,18 @@ class LocalEmbedder:
         known = [(row, text) for row, text in enumerate(texts) if text.strip() and supports_script(text)]
         if not known:
             return [array("f", bytes(4 * 384)) for _ in texts]
-        async with self._turn:
-            try:
-                found = await self._ask([text for _, text in known])
-            except ServerFailed:
-                # The child ended idle just now, or crashed: one restart. If the second fails too, the error is real.
-                found = await self._ask([text for _, text in known])
-        vectors: list[Vector] = [array("f", bytes(4 * len(found[0]))) for _ in texts]
+        answer = await self._ask(EmbedRequest(texts=tuple(text for _, text in known)))
+        found = list(unpack_vectors(answer.vectors, answer.dims))
+        vectors: list[Vector] = [array("f", bytes(4 * answer.dims)) for _ in texts]
         for (row, _), vector in zip(known, found, strict=True):
             vectors[row] = vector
         return vectors
+
+    async def search_index(self, text: str, index: str, count: int) -> EmbeddedQuery:
+        if not (text.strip() and supports_script(text)):
+            return EmbeddedQuery((await self.embed([text]))[0])
+        answer = await self._ask(EmbedRequest(texts=(text,), index=index, count=count))
+        return EmbeddedQuery(next(unpack_vectors(answer.vectors, answer.dims)), answer.nearest)
 
     async def close(self) -> None:
         async with self._turn:
@@ -115,9 +117,17 @@ class LocalEmbedder:
     def _begin(self) -> ModelStart:
         return self._start
 
-    async def _ask(self, texts: Sequence[str]) -> list["array[float]"]:
+    async def _ask(self, asked: EmbedRequest) -> EmbedAnswer:
+        async with self._turn:
+            try:
+                return await self._ask_once(asked)
+            except ServerFailed:
+                # The child ended idle just now, or crashed: one restart. If the second fails too, the error is real.
+                return await self._ask_once(asked)
+
+    async def _ask_once(self, asked: EmbedRequest) -> EmbedAnswer:
         try:
-            answer = msgspec.convert(await self._worker.ask(texts, self._timeout), EmbedAnswer)
+            answer = msgspec.convert(await self._worker.ask(asked, self._timeout), EmbedAnswer)
         except WorkerTimedOut as error:
             raise ProviderTimeout(f"the local model gave no vectors within {self._timeout:g} s") from error
         except Unavailable as error:
@@ -126,6 +136,6 @@ class LocalEmbedder:
             raise ProviderError("the local model answered something else than was asked") from error
         if answer.problem:
             raise ModelNotFound(f"the local model cannot be used: {answer.problem}")
-        if len(answer.vectors) != len(texts) * answer.dims * 4:
+        if len(answer.vectors) != len(asked.texts) * answer.dims * 4:
             raise ProviderError("the local model answered something else than was asked")
-        return list(unpack_vectors(answer.vectors, answer.dims))
+        return answer

@@ -1,4 +1,4 @@
-"""The child process of the local embedder: tokenizer and model. It is asked with texts, and answers `EmbedAnswer`."""
+"""The child process of the local embedder: tokenizer and model. It answers an `EmbedRequest` with an `EmbedAnswer`."""
 
 import asyncio
 import hashlib
@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from openclaw.core.text import compile_lazily
+from openclaw.memory.embedders.signs import SignTable
 from openclaw.process.stdio_rpc import WorkerMessage, WorkerOutput, WorkerRequest, run_worker
 
 # The tokenizer.
@@ -120,11 +121,20 @@ class ModelStart(Struct, frozen=True, kw_only=True):
     threads: int
 
 
+class EmbedRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Texts to embed; with an index, the keys of its `count` vectors nearest to the first text are wanted too."""
+
+    texts: tuple[str, ...]
+    index: str = ""
+    count: int = 0
+
+
 class EmbedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The vectors of the texts that were asked about, as little endian 32-bit floats one after the other."""
 
     vectors: bytes = b""
     dims: int = DIMS
+    nearest: list[int] | None = None
     problem: str = ""
     """Why the model cannot be used."""
 
@@ -147,16 +157,30 @@ class OnnxModel:
             raise ValueError(f"{path} is not a model that can be used here") from error
         self._inputs = {given.name for given in self._session.get_inputs()}
         self._words = WordPiece.shipped()
+        self._signs: SignTable | None = None
+        """Of the index asked about last: a gateway has a child for each."""
 
-    def embed(self, texts: tuple[str, ...]) -> bytes:
-        """The unit vectors of `texts`, concatenated."""
+    def answer(self, asked: EmbedRequest) -> EmbedAnswer:
+        vectors = self.embed(asked.texts)
+        nearest = self._nearest(vectors[0], asked.index, asked.count) if asked.index else None
+        return EmbedAnswer(vectors=bytes(vectors.tobytes()), nearest=nearest)
+
+    def _nearest(self, vector: Any, index: str, count: int) -> list[int] | None:
+        if self._signs is None or str(self._signs.path) != index:
+            if self._signs is not None:
+                self._signs.close()
+            self._signs = SignTable(Path(index), DIMS, self._np)
+        return self._signs.nearest(vector, count)
+
+    def embed(self, texts: tuple[str, ...]) -> Any:
+        """The unit vectors of `texts`, one in each row."""
         ids = [self._words.encode(text, MAX_TOKENS) for text in texts]
         vectors = self._np.zeros((len(ids), DIMS), dtype="<f4")
         by_length = sorted(range(len(ids)), key=lambda row: len(ids[row]))
         for start in range(0, len(by_length), BATCH_SIZE):
             rows = by_length[start : start + BATCH_SIZE]
             vectors[rows] = self._run([ids[row] for row in rows])
-        return bytes(vectors.tobytes())
+        return vectors
 
     def _run(self, ids: list[list[int]]) -> Any:
         np = self._np
@@ -196,8 +220,8 @@ async def serve(start: Any, questions: "asyncio.Queue[WorkerRequest | None]", vo
     voice.say(WorkerMessage(ready=True))
     while (ask := await questions.get()) is not None:
         if ask.id and not ask.stop:
-            vectors = model.embed(msgspec.convert(ask.body, tuple[str, ...])) if model is not None else b""
-            answer = EmbedAnswer(vectors=vectors, problem=problem)
+            asked = msgspec.convert(ask.body, EmbedRequest)
+            answer = model.answer(asked) if model is not None else EmbedAnswer(problem=problem)
             voice.say(WorkerMessage(id=ask.id, body=answer, over=model is None))
 
 

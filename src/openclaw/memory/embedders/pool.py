@@ -12,7 +12,17 @@ from msgspec import Struct
 
 from openclaw.core import errors
 from openclaw.core.clock import Clock
-from openclaw.core.embedder import Embedder, EmbedderEndpoint, EmbedsQueries, HasTraits, Prepares, Traits, Vector
+from openclaw.core.embedder import (
+    EmbeddedQuery,
+    Embedder,
+    EmbedderEndpoint,
+    EmbedsQueries,
+    HasTraits,
+    Prepares,
+    SearchesIndex,
+    Traits,
+    Vector,
+)
 from openclaw.core.errors import BadResponse, OpenClawError, ProviderError, ServerFailed
 from openclaw.core.plugin import OpensEmbedder
 from openclaw.core.secret import Secret
@@ -251,12 +261,18 @@ class RetryingEmbedder:
     def traits(self) -> Traits:
         return self.embedder.traits if isinstance(self.embedder, HasTraits) else Traits()
 
-    async def query(self, text: str, dims: int) -> "array[float]":
-        """The vector of a query; raises `ProviderTimeout` after `QUERY_SECONDS`."""
+    async def query(
+        self, text: str, dims: int, index: str = "", count: int = 0
+    ) -> tuple["array[float]", Sequence[int] | None]:
+        """The vector of a query; raises `ProviderTimeout` after `QUERY_SECONDS`.
+
+        With an index, an embedder that can search it adds the keys of the `count` nearest vectors.
+        """
         text = windows(text, self.traits.max_bytes)[0]
         try:
             async with asyncio.timeout(QUERY_SECONDS):
-                return normalise_vector(await self._question(text), dims)
+                found = await self._question(text, index, count)
+                return normalise_vector(found.vector, dims), found.nearest
         except TimeoutError as error:
             raise errors.ProviderTimeout(f"no vector for the question within {QUERY_SECONDS:g} s") from error
 
@@ -279,12 +295,14 @@ class RetryingEmbedder:
     async def close(self) -> None:
         await self.embedder.close()
 
-    async def _question(self, text: str) -> Vector:
+    async def _question(self, text: str, index: str, count: int) -> EmbeddedQuery:
         for attempt in range(TRIES):
             try:
+                if index and isinstance(self.embedder, SearchesIndex):
+                    return await self.embedder.search_index(text, index, count)
                 if isinstance(self.embedder, EmbedsQueries):
-                    return await self.embedder.embed_query(text)
-                return (await self.embedder.embed([text]))[0]
+                    return EmbeddedQuery(await self.embedder.embed_query(text))
+                return EmbeddedQuery((await self.embedder.embed([text]))[0])
             except ProviderError as error:
                 if not error.retryable or attempt == TRIES - 1:
                     raise
