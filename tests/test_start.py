@@ -68,8 +68,8 @@ LOOKING_BUDGET = 320
 ASKING_BUDGET = 140
 """One question to a running gateway, from `openclaw` typed to the answer printed."""
 TALKING_BUDGET = 215
-GATEWAY_BUDGET = 545
-TURN_BUDGET = 635
+GATEWAY_BUDGET = 510
+TURN_BUDGET = 582
 
 
 def modules_of(home: TemporaryHome, *lines: list[str]) -> tuple[list[str], list[str]]:
