@@ -23,7 +23,7 @@ from openclaw.core.errors import (
     ProviderError,
     ProviderTimeout,
 )
-from openclaw.core.events import Done, ModelEvent
+from openclaw.core.events import Done, ModelEvent, TextDelta
 from openclaw.core.messages import Assistant
 from openclaw.core.provider import Endpoint, Model, ModelRequest, ReplyBuilder
 from openclaw.core.secret import Secret
@@ -227,13 +227,21 @@ class HttpProvider:
                     head = chunk
                     if head.lstrip()[:1] in reader.foreign:
                         raise await _document(head, answer, origin)
-                for data in reader.feed(chunk):
-                    events += 1
-                    try:
-                        for event in decoder.read(data):
-                            yield event
-                    except msgspec.DecodeError as error:
-                        raise _unreadable(origin, data) from error
+                arrived: list[ModelEvent] = []
+                failure: Exception | None = None
+                try:
+                    for data in reader.feed(chunk):
+                        events += 1
+                        try:
+                            _join(arrived, decoder.read(data))
+                        except msgspec.DecodeError as error:
+                            raise _unreadable(origin, data) from error
+                except ProviderError as error:
+                    failure = error  # after what came before it
+                for event in arrived:
+                    yield event
+                if failure is not None:
+                    raise failure
                 if decoder.complete:
                     if not answer.ended:
                         await _drain(answer)
@@ -345,6 +353,16 @@ def is_loopback(host: str) -> bool:
 
 def _sendable(text: str) -> bool:
     return text.isascii() and text.isprintable()
+
+
+def _join(arrived: list[ModelEvent], events: Iterable[ModelEvent]) -> None:
+    """Adds events that arrived together; their pieces of text become one, because each costs every reader of them."""
+    for event in events:
+        last = arrived[-1] if arrived else None
+        if isinstance(event, TextDelta) and isinstance(last, TextDelta):
+            arrived[-1] = TextDelta(last.text + event.text)
+        else:
+            arrived.append(event)
 
 
 async def _bounded(answer: StreamedResponse, limit: int, head: bytes = b"") -> bytes:
