@@ -14,7 +14,7 @@ import openclaw
 from openclaw.automation.cron import rpc as cron_rpc
 from openclaw.config import rpc as config_rpc
 from openclaw.devices import rpc as devices_rpc
-from openclaw.gateway import rpc as gateway_rpc
+from openclaw.gateway.rpc import system as gateway_rpc
 from openclaw.models import rpc as models_rpc
 from openclaw.protocol import connect
 from openclaw.protocol.params import NoParams, Params

@@ -300,7 +300,7 @@ def _tried(name: AccountName, given: Mapping[str, str], loaded: LoadedConfig) ->
     if account == "default":
         forgotten = kind.CREDENTIALS
     known: dict[str, Any] = {fields[key]: None for key in forgotten if key in fields}
-    secrets = {each.encode_name for each in structs.fields(kind) if Secret in get_args(get_args(each.type)[0])}
+    secrets = {each.encode_name for each in structs.fields(kind) if Secret in (each.type, *get_args(each.type))}
     known |= {fields[key]: Secret(value) if key in secrets else value for key, value in given.items()}
     settings: ChannelSettings = structs.replace(base, enabled=True, **known)
     credential = read_credential(settings, account, loaded.variables)

@@ -28,7 +28,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "doctor": ("gateway.control", "Look for what is wrong, and mend it on request."),
     "exec-policy": ("security", "What may run, and who is asked."),
     "gateway": ("gateway.group", "Run and control the gateway, the process every client talks to."),
-    "health": ("logs", "Whether the gateway is well."),
+    "health": ("gateway.health", "Whether the gateway is well."),
     "labels": ("security", "What text from elsewhere may bring about, and which files hold some."),
     "hooks": ("extensions.hooks", "Small programs of your own that are told what happens: list, enable."),
     "logs": ("logs", "What the gateway wrote down."),

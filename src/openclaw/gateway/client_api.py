@@ -27,7 +27,7 @@ from openclaw.core.clock import millis
 from openclaw.core.secret import Secret
 from openclaw.devices import signature
 from openclaw.devices.pairing import DevicePairing
-from openclaw.gateway import exposure, health, methods
+from openclaw.gateway import exposure
 from openclaw.gateway.app import App
 from openclaw.gateway.capabilities import describe_agent
 from openclaw.gateway.connections import Connections, Presence, WebSocketServer
@@ -36,6 +36,7 @@ from openclaw.gateway.http import metrics
 from openclaw.gateway.http.stream import RunFanout
 from openclaw.gateway.launch import GatewayLaunch
 from openclaw.gateway.reload import Reload
+from openclaw.gateway.rpc import health, methods
 from openclaw.gateway.services import Services
 from openclaw.plugins.hooks.events import RESTART_MS, GatewayContext, HookEvent, make_event
 from openclaw.plugins.methods import AllMethods
@@ -225,22 +226,22 @@ class ClientApi:
         self.channels, self.reports = parts.manager, parts.reports
         for group in chain(
             methods.run_methods(launch, app, services, projection, commands, queue),
-            methods.other_methods(
+            methods.gateway_methods(
                 launch,
                 app,
                 services,
                 editor,
                 questions,
                 self.approvals,
-                self.channels,
                 self.reports,
                 self.connections,
                 self._presence,
                 self.pairing,
-                self.histories,
                 self._outside,
                 self._started,
             ),
+            methods.agent_methods(app, services, editor, self.histories),
+            methods.channel_methods(launch, app, services, editor, self.channels, self.reports),
         ):
             own_methods.add_group(group)
         shown = (self.channels, self.reports, self._presence, self.connections)

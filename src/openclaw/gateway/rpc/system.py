@@ -18,8 +18,8 @@ from openclaw.config.summary import describe_home
 from openclaw.core.settings import Live
 from openclaw.gateway.app import App
 from openclaw.gateway.connections import Connections, Presence
-from openclaw.gateway.health import resident, snapshot
 from openclaw.gateway.logs import LogFiles, LogTail, newest, tail
+from openclaw.gateway.rpc.health import resident, snapshot
 from openclaw.gateway.services import Services
 from openclaw.process.environment import Environment
 from openclaw.protocol.params import NonEmpty, NonNegative, NoParams, Params

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from openclaw.config import rpc as config_rpc
     from openclaw.devices import rpc as devices_rpc
     from openclaw.gateway import capabilities
-    from openclaw.gateway import rpc as gateway_rpc
+    from openclaw.gateway.rpc import system as gateway_rpc
     from openclaw.memory import rpc as memory_rpc
     from openclaw.plugins import rpc as plugins_rpc
     from openclaw.prompt import rpc as prompt_rpc
@@ -59,7 +59,7 @@ else:
     config_rpc = Deferred("openclaw.config.rpc")
     devices_rpc = Deferred("openclaw.devices.rpc")
     capabilities = Deferred("openclaw.gateway.capabilities")
-    gateway_rpc = Deferred("openclaw.gateway.rpc")
+    gateway_rpc = Deferred("openclaw.gateway.rpc.system")
     memory_rpc = Deferred("openclaw.memory.rpc")
     plugins_rpc = Deferred("openclaw.plugins.rpc")
     prompt_rpc = Deferred("openclaw.prompt.rpc")
@@ -148,25 +148,22 @@ def run_methods(
     )
 
 
-def other_methods(
+def gateway_methods(
     launch: GatewayLaunch,
     app: App,
     services: Services,
     editor: Editor,
     questions: PendingApprovals,
     approvals: ChannelApprovals,
-    channels: ChannelManager,
     reports: ChannelReports,
     connections: Connections,
     presence: Presence,
     pairing: DevicePairing,
-    histories: WorkspaceHistories,
     outside: Callable[[], str],
     started: int,
 ) -> Iterator[MethodGroup]:
-    """The methods about everything else."""
-    sessions, automation, outbox, tools = services.sessions, services.automation, services.outbox, services.tools
-    live, bus, clock, state, background = app.live, app.bus, launch.clock, app.home.state, launch.background
+    """The methods about the gateway itself: its state, configuration, models, plugins, and who may use it."""
+    sessions, live, bus, clock, state = services.sessions, app.live, app.bus, launch.clock, app.home.state
     yield _group(
         "health status system-presence system.info logs.tail doctor.check doctor.repair security.audit"
         " security.audit.repair",
@@ -179,6 +176,50 @@ def other_methods(
     yield _group(
         "agents.capabilities",
         lambda: gateway_rpc.capability_methods(live.agents, partial(capabilities.capabilities, app, app.toolset())),
+    )
+    yield _group(
+        "exec.approval.list exec.approval.get exec.approval.resolve exec.approval.unattended exec.approvals.get"
+        " exec.approvals.set plugin.approval.list",
+        lambda: security_rpc.approvals_methods(
+            questions, app.approvals, str(state / "exec-approvals.json"), approvals.nobody_here
+        ),
+    )
+    yield _group(
+        "audit.list audit.verify",
+        lambda: security_rpc.audit_methods(app.audit, partial(_prompt_texts, app), app.archive.witnessed),
+    )
+    yield _group(
+        "device.pair.list device.pair.approve device.pair.reject device.pair.setupCode device.pair.setupStatus"
+        " device.pair.remove device.pair.rename device.token.rotate device.token.revoke",
+        lambda: devices_rpc.devices_methods(pairing, connections, bus, clock, outside),
+        unlisted="device.pair.setupCode device.pair.setupStatus",
+    )
+    yield _group(
+        "config.get config.set config.patch config.apply",
+        lambda: config_rpc.config_methods(sessions, live, launch.environment, bus),
+    )
+    yield _group("config.schema config.schema.lookup", lambda: config_rpc.schema_methods())  # noqa: PLW0108 - the module is not loaded yet
+    yield _group(
+        "models.setup models.connect models.login.start models.login.finish models.test",
+        lambda: model_setup.model_setup_methods(
+            model_setup.ModelConnector(
+                app.models, app.open_provider, editor, live, bus, clock, follows=launch.background
+            )
+        ),
+    )
+    yield _group("mcp.test", lambda: mcp_rpc.mcp_methods(partial(_look_at_server, app)))
+    yield _group("plugins.list plugins.reload", lambda: plugins_rpc.plugins_methods(app.plugins))
+    yield _group("install.check", lambda: plugins_rpc.install_methods(app.plugins, app.run_hooks.hooks, app.audit))
+
+
+def agent_methods(app: App, services: Services, editor: Editor, histories: WorkspaceHistories) -> Iterator[MethodGroup]:
+    """The methods about what agents have: jobs, files, notes, skills, and what they cost."""
+    sessions, automation, live, clock, state = (
+        services.sessions,
+        services.automation,
+        app.live,
+        app.clock,
+        app.home.state,
     )
     yield _group(
         "cron.list cron.status cron.get cron.parse cron.add cron.update cron.remove cron.run cron.runs",
@@ -208,37 +249,18 @@ def other_methods(
         lambda: skills_rpc.skill_methods(sessions, app.workspaces, app.skills, editor, clock),
     )
     yield _group("skills.status", lambda: skills_rpc.status_methods(sessions, state, app.workspaces, app.skills))
-    yield _group(
-        "config.get config.set config.patch config.apply",
-        lambda: config_rpc.config_methods(sessions, live, launch.environment, bus),
-    )
-    yield _group("config.schema config.schema.lookup", lambda: config_rpc.schema_methods())  # noqa: PLW0108 - the module is not loaded yet
-    yield _group(
-        "models.setup models.connect models.login.start models.login.finish models.test",
-        lambda: model_setup.model_setup_methods(
-            model_setup.ModelConnector(app.models, app.open_provider, editor, live, bus, clock, follows=background)
-        ),
-    )
-    yield _group(
-        "exec.approval.list exec.approval.get exec.approval.resolve exec.approval.unattended exec.approvals.get"
-        " exec.approvals.set plugin.approval.list",
-        lambda: security_rpc.approvals_methods(
-            questions, app.approvals, str(state / "exec-approvals.json"), approvals.nobody_here
-        ),
-    )
-    yield _group(
-        "audit.list audit.verify",
-        lambda: security_rpc.audit_methods(app.audit, partial(_prompt_texts, app), app.archive.witnessed),
-    )
-    yield _group(
-        "device.pair.list device.pair.approve device.pair.reject device.pair.setupCode device.pair.setupStatus"
-        " device.pair.remove device.pair.rename device.token.rotate device.token.revoke",
-        lambda: devices_rpc.devices_methods(pairing, connections, bus, clock, outside),
-        unlisted="device.pair.setupCode device.pair.setupStatus",
-    )
-    yield _group("mcp.test", lambda: mcp_rpc.mcp_methods(partial(_look_at_server, app)))
-    yield _group("plugins.list plugins.reload", lambda: plugins_rpc.plugins_methods(app.plugins))
-    yield _group("install.check", lambda: plugins_rpc.install_methods(app.plugins, app.run_hooks.hooks, app.audit))
+
+
+def channel_methods(
+    launch: GatewayLaunch,
+    app: App,
+    services: Services,
+    editor: Editor,
+    channels: ChannelManager,
+    reports: ChannelReports,
+) -> Iterator[MethodGroup]:
+    """The methods about channels and the people on them."""
+    outbox, tools, live, clock, state = services.outbox, services.tools, app.live, launch.clock, app.home.state
     yield _group(
         "channels.status channels.start channels.stop channels.held channels.release channels.drop",
         lambda: channels_rpc.account_methods(reports, channels, outbox, clock),
@@ -253,7 +275,9 @@ def other_methods(
     )
     yield _group(
         "send message.action",
-        lambda: channels_rpc.sending_methods(tools.messages, tools.attachments, app.workspaces, live, runs=background),
+        lambda: channels_rpc.sending_methods(
+            tools.messages, tools.attachments, app.workspaces, live, runs=launch.background
+        ),
     )
 
 
