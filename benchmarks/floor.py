@@ -1,11 +1,12 @@
 """The floor on this machine, and how many times above it a turn stands.
 
-Run: python benchmarks/floor.py
+Run: python benchmarks/floor.py [ROUNDS]
 
 The floor is a bare loop in Python that does only what a turn cannot do without: receive a frame, ask a model once over
 HTTP, append what was said to a file, send the answer. Once by hand on asyncio's own sockets, without and with an fsync,
 and once with the libraries one would take (websockets, httpx2). Each is measured like our turn: same model, same
-client, CPU of the process between them.
+client, CPU of the process between them. Floors and our turn take turns, because the machine's speed varies; shown are
+the medians, and how many times above its floor the turn of the same round stood.
 """
 
 import asyncio
@@ -18,13 +19,12 @@ import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import msgspec
 from lean import ModelProcess, cpu_ms
-from turn import gateway
+from turn import SETTLED, gateway
 
 from tests.e2e.raw_client import TEXT, frame, payload_at
 
@@ -152,26 +152,35 @@ def _floor(kind: str, model: int) -> tuple[float, float]:
 
 
 async def _turn() -> tuple[float, float]:
-    async with gateway(wait=1.0) as ours:
+    async with gateway(wait=SETTLED) as ours:
         await ours.turns(["floor"], WARM)
         done, cpu = await ours.turns(["floor"], TURNS)
         return statistics.median(turn.took for turn in done), cpu
 
 
-def main() -> None:
-    with ModelProcess() as model:
-        floors: dict[str, Any] = {kind: _floor(kind, model.port) for kind in ("hand", "fsync", "libraries")}
-    ours = asyncio.run(_turn())
+def main(rounds: int) -> None:
+    floors: dict[str, list[tuple[float, float]]] = {"hand": [], "fsync": [], "libraries": []}
+    ours: list[tuple[float, float]] = []
+    for _ in range(rounds):
+        with ModelProcess() as model:
+            for kind, measured in floors.items():
+                measured.append(_floor(kind, model.port))
+        ours.append(asyncio.run(_turn()))
     names = {"hand": "by hand", "fsync": "by hand, with fsync", "libraries": "with websockets and httpx2"}
     print(f"{'':<28} {'wall ms':>8} {'CPU ms':>8} {'our turn, CPU':>15}")
-    for kind, (wall, cpu) in floors.items():
-        print(f"{names[kind]:<28} {wall:>8.2f} {cpu:>8.2f} {ours[1] / cpu:>14.1f}x")
-    print(f"{'a turn of the gateway':<28} {ours[0]:>8.2f} {ours[1]:>8.2f}")
+    for kind, measured in floors.items():
+        times = statistics.median(our[1] / floor[1] for our, floor in zip(ours, measured, strict=True))
+        print(f"{names[kind]:<28} {_medians(measured)} {times:>14.1f}x")
+    print(f"{'a turn of the gateway':<28} {_medians(ours)}")
+
+
+def _medians(measured: list[tuple[float, float]]) -> str:
+    return " ".join(f"{statistics.median(each):>8.2f}" for each in zip(*measured, strict=True))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if len(sys.argv) > 2:
         kind, port, path = sys.argv[1], int(sys.argv[2]), sys.argv[3]
         asyncio.run(_with_libraries(port, path) if kind == "libraries" else _by_hand(port, path, kind == "fsync"))
     else:
-        main()
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
