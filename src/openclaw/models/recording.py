@@ -94,7 +94,7 @@ class RecordedCall(Struct, frozen=True, kw_only=True):
     events: tuple[ModelEvent, ...]
     failure: Failure | None = None
     wire: str = ""
-    """Digest of the bytes the provider was sent."""
+    """The length and the checksum of the bytes the provider was sent; in older records, their digest."""
 
     @property
     def reply(self) -> Assistant | None:
@@ -135,6 +135,7 @@ def _model_bytes(model: Model) -> bytes:
 _STEADY: dict[str, Callable[[Any], bytes]] = {
     "model": _model_bytes,
     "stable": str.encode,
+    "dynamic": str.encode,
     "tools": msgspec.json.encode,
 }
 """How the parts that rarely change between calls are encoded."""
@@ -176,7 +177,7 @@ class CallRecorder:
         self._seen: dict[str, int] = {}
         """Blobs that later calls share, known to be stored, and the hour they were last marked as used."""
         self._steady: dict[str, tuple[Any, str]] = {}
-        """Model, stable prompt and tools of the last call with their hashes; they rarely change between calls."""
+        """Model, prompt and tools of the last call with their hashes; they rarely change between calls."""
         self._swept_in = -1
         self._added = 0
         self._full = False
@@ -227,7 +228,7 @@ class CallRecorder:
     ) -> tuple[dict[str, str], dict[str, Any], _MessageNames]:
         """The blobs of a call that are not yet stored or marked in this hour, and its row."""
         parts: dict[str, bytes] = {}
-        steady: dict[str, Any] = {"model": request.model, "stable": request.system.stable, "tools": request.tools}
+        steady: dict[str, Any] = {"model": request.model, **structs.asdict(request.system), "tools": request.tools}
         for kind, part in steady.items():
             last, name = self._steady.get(kind, (None, ""))
             if last != part or self._seen.get(name) != hour:
@@ -244,16 +245,14 @@ class CallRecorder:
             page = known.pages[number]
             if self._seen.get(page) != hour:
                 parts[page] = msgspec.json.encode(names[number * PAGE : (number + 1) * PAGE])
-        dynamic = request.system.dynamic.encode()
-        parts[named := digest(dynamic)] = dynamic
         pages, rest = tuple(known.pages), names[len(known.pages) * PAGE :]
         options = {name: getattr(request, name) for name in _OPTIONS}
-        card = msgspec.json.encode(_Card(**steady, dynamic=named, pages=pages, last=rest, **options))
+        card = msgspec.json.encode(_Card(**steady, pages=pages, last=rest, **options))
         stream = _pack(msgspec.json.encode(_Stream(tape.events, tape.failure)))
         row = {
             "request": card.decode(),
             "stream": stream,
-            "wire": digest(tape.sent or self.encode(request)),
+            "wire": checksum(tape.sent or self.encode(request)),
             "bytes": len(card) + len(stream),
         }
         packed = {
@@ -366,4 +365,17 @@ def _unpack(text: str) -> bytes:
 
 def digest(data: bytes) -> str:
     """The hash that names a blob."""
-    return hashlib.sha256(data).hexdigest()
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def checksum(data: bytes) -> str:
+    """Tells a request from one that was built wrongly.
+
+    The whole conversation is in it at every call, and a digest of that takes eight times as long.
+    """
+    return f"{len(data)}:{zlib.crc32(data):08x}"
+
+
+def is_sent(data: bytes, wire: str) -> bool:
+    """Whether `data` is what the record says was sent; a record without it fits everything."""
+    return wire in ("", checksum(data), hashlib.sha256(data).hexdigest())

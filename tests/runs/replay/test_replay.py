@@ -16,7 +16,7 @@ from openclaw.core.provider import System
 from openclaw.core.settings import Fixed
 from openclaw.gateway.app import App
 from openclaw.models.providers import encode_request
-from openclaw.models.recording import CallRecorder
+from openclaw.models.recording import CallRecorder, is_sent
 from openclaw.runs.replay import compare_models, export, replay
 from openclaw.security.redaction import Redactor
 from openclaw.testing import FakeClock, RecordedRun, ScriptedModel, TemporaryHome, ask, calls, fails, says, thinks
@@ -41,7 +41,7 @@ async def test_the_request_rebuilt_from_the_record_is_the_one_that_was_sent(open
     assert len(recorded) == 3
     for call, sent in zip(recorded, model.requests, strict=True):
         assert encode_request(call.request) == encode_request(sent)
-        assert call.wire == hashlib.sha256(encode_request(sent)).hexdigest()
+        assert is_sent(encode_request(sent), call.wire)
         assert call.request.system == sent.system and call.request.tools == sent.tools
 
 
@@ -75,6 +75,20 @@ async def test_the_first_difference_is_found(openclaw_home: TemporaryHome) -> No
     assert found.difference is not None and "not the one that was sent" in found.difference.what
     unasked = await replay([structs.replace(one, events=two.events), two], encode_request, FakeClock())
     assert unasked.difference is not None and unasked.difference.call == 2
+
+
+async def test_a_record_with_the_digest_of_what_was_sent_is_compared_too(openclaw_home: TemporaryHome) -> None:
+    openclaw_home.use_model()
+    model = ScriptedModel(says("ok"))
+    async with openclaw_home.assistant(model) as app:
+        await ask(app, "look")
+        (run_id,) = await runs_of(app)
+        (one,) = await app.budget.recorder.calls(run_id)
+    older = structs.replace(one, wire=hashlib.sha256(encode_request(model.requests[0])).hexdigest())
+    assert (await replay([older], encode_request, FakeClock())).identical
+    changed = structs.replace(older, request=structs.replace(one.request, system=System("another prompt")))
+    found = await replay([changed], encode_request, FakeClock())
+    assert found.difference is not None and "not the one that was sent" in found.difference.what
 
 
 async def test_what_repeats_is_stored_once(openclaw_home: TemporaryHome) -> None:
