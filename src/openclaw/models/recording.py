@@ -38,6 +38,7 @@ MOST_SEEN = 16_384
 """How many blobs are remembered as stored; one that is forgotten is stored once more."""
 LARGE = 131_072
 """From this many bytes on, a request is encoded in a thread."""
+NEVER = -1
 LONGEST_TAPE = 8_000_000
 """Most characters of a stream recorded event by event; of a longer one only the finished message is kept."""
 
@@ -142,22 +143,25 @@ _STEADY: dict[str, Callable[[Any], bytes]] = {
 
 
 class _MessageNames:
-    """The hashes of a conversation's messages, and of each full page of them."""
+    """The hashes of each full page of a conversation's messages, and of the messages after them."""
 
     def __init__(self, recorder: "CallRecorder") -> None:
-        self.names: list[str] = []
         self.pages: list[str] = []
+        self.last: list[str] = []
         self.fresh: dict[str, bytes] = {}
-        """Messages that have not been stored yet."""
-        self.stored = (0, 0)
-        """The hour in which how many of the messages were marked as used."""
+        """Messages and pages that have not been stored yet."""
+        self.hour = NEVER
+        """The hour in which the others were marked as used."""
 
     def add(self, message: Message) -> None:
         data = msgspec.json.encode(message)
-        self.names.append(digest(data))
-        self.fresh[self.names[-1]] = data
-        if len(self.names) % PAGE == 0:
-            self.pages.append(digest(msgspec.json.encode(self.names[-PAGE:])))
+        self.last.append(digest(data))
+        self.fresh[self.last[-1]] = data
+        if len(self.last) == PAGE:
+            page = msgspec.json.encode(self.last)
+            self.pages.append(digest(page))
+            self.fresh[self.pages[-1]] = page
+            self.last = []
 
 
 class CallRecorder:
@@ -220,7 +224,7 @@ class CallRecorder:
         self._seen.update(dict.fromkeys(blobs, hour))
         if len(self._seen) > MOST_SEEN:
             self._seen = dict(list(self._seen.items())[MOST_SEEN // 2 :])
-        names.stored = (hour, len(request.messages))
+        names.hour = hour
         names.fresh.clear()
 
     def _split(
@@ -236,18 +240,15 @@ class CallRecorder:
                 parts[name := digest(data)] = data
                 self._steady[kind] = (part, name)
             steady[kind] = name
-        known = grow(_MessageNames, request.messages, self)
-        names, done = known.names, known.stored[1] if known.stored[0] == hour else 0
-        for place in range(done, len(names)):
-            if self._seen.get(names[place]) != hour:
-                parts[names[place]] = known.fresh.get(names[place]) or msgspec.json.encode(request.messages[place])
-        for number in range(done // PAGE, len(known.pages)):
-            page = known.pages[number]
-            if self._seen.get(page) != hour:
-                parts[page] = msgspec.json.encode(names[number * PAGE : (number + 1) * PAGE])
-        pages, rest = tuple(known.pages), names[len(known.pages) * PAGE :]
+        names = grow(_MessageNames, request.messages, self)
+        marked = names
+        if names.hour not in (hour, NEVER):
+            marked = _MessageNames(self)
+            for message in request.messages:
+                marked.add(message)
+        parts |= marked.fresh
         options = {name: getattr(request, name) for name in _OPTIONS}
-        card = msgspec.json.encode(_Card(**steady, pages=pages, last=rest, **options))
+        card = msgspec.json.encode(_Card(**steady, pages=tuple(names.pages), last=names.last, **options))
         stream = _pack(msgspec.json.encode(_Stream(tape.events, tape.failure)))
         row = {
             "request": card.decode(),
@@ -256,11 +257,11 @@ class CallRecorder:
             "bytes": len(card) + len(stream),
         }
         packed = {
-            name: data.decode() if name in known.pages else _pack(data)
+            name: data.decode() if data.startswith(b'["') else _pack(data)  # pages of hashes as they are
             for name, data in parts.items()
             if self._seen.get(name) != hour
         }
-        return packed, row, known
+        return packed, row, names
 
     async def find(self, wanted: str) -> str:
         """Finds a recorded run by a unique prefix of its id."""

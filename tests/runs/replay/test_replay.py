@@ -16,7 +16,7 @@ from openclaw.core.provider import System
 from openclaw.core.settings import Fixed
 from openclaw.gateway.app import App
 from openclaw.models.providers import encode_request
-from openclaw.models.recording import CallRecorder, is_sent
+from openclaw.models.recording import PAGE, CallRecorder, is_sent
 from openclaw.runs.replay import compare_models, export, replay
 from openclaw.security.redaction import Redactor
 from openclaw.testing import FakeClock, RecordedRun, ScriptedModel, TemporaryHome, ask, calls, fails, says, thinks
@@ -126,6 +126,21 @@ async def test_old_runs_and_too_many_are_forgotten(openclaw_home: TemporaryHome)
         await app.db.write("UPDATE record_blobs SET bytes = :bytes", {"bytes": len(big)})
         assert await tiny.forget_old() == 1
         assert await app.db.read("SELECT 1 FROM record_blobs") == []
+
+
+async def test_a_conversation_that_goes_on_is_kept_with_its_oldest_messages(openclaw_home: TemporaryHome) -> None:
+    openclaw_home.use_model(record={"keepDays": 1})
+    clock = FakeClock()
+    turns = PAGE // 2 + 2
+    async with openclaw_home.assistant(ScriptedModel(*(says("x") for _ in range(turns + 2))), clock=clock) as app:
+        for number in range(turns):
+            await ask(app, f"question {number}")
+        for _ in range(2):
+            await clock.advance(20 * 3600)
+            await ask(app, "and now?")
+        last = await app.budget.recorder.calls((await runs_of(app))[-1])
+        assert len(last[0].request.messages) == 2 * turns + 3
+        assert (await replay(last, encode_request, clock)).identical
 
 
 async def test_nothing_is_recorded_when_that_is_switched_off(openclaw_home: TemporaryHome) -> None:
