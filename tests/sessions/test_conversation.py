@@ -45,7 +45,7 @@ def test_what_is_added_gives_what_reading_all_of_it_gives(entries: list[AnyEntry
     if after is None:
         return
     whole = build_conversation(entries)
-    assert after.path == whole.path
+    assert after.leaf == whole.leaf and after.said == whole.said and after.marks == whole.marks
     assert after.context.messages == whole.context.messages
     assert after.context.summary == whole.context.summary
     assert after.context.unanswered == whole.context.unanswered == ()
@@ -158,7 +158,7 @@ def test_many_conversations_take_no_more_memory_than_a_few(tmp_path: Path) -> No
 def test_going_on_writes_what_reopening_would(file: Path) -> None:
     found = held(file).take(file)
     assert found is not None
-    transcript = TranscriptFile(file, found.conversation.path[-1].id, found.ids)
+    transcript = TranscriptFile(file, found.conversation.leaf, found.ids)
     said = transcript.say(Assistant(content=(Text("yes"),)), 0.0)
     transcript.close()
     assert transcript.added == [said]

@@ -4,7 +4,6 @@ These are also the records of a transcript file, hence the camel-case names on t
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, wraps
 from operator import add
 from typing import Any, Literal, Protocol, TypeVar, TypeVarTuple
 
@@ -12,9 +11,7 @@ from msgspec import Struct, field, structs
 
 from openclaw.core.text import Origin
 
-T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-M = TypeVar("M", bound="WithText")
 G = TypeVar("G", bound="Grows")
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
@@ -83,14 +80,14 @@ class Usage(Struct, frozen=True, rename="camel"):
 
 
 class WithText(Struct, frozen=True, dict=True):
-    """The base of everything with content; what is derived from it is computed once, because it never changes."""
+    """The base of everything with content."""
 
-    @cached_property
+    @property
     def text(self) -> str:
         content: str | tuple[Any, ...] = self.content  # type: ignore[attr-defined]
         if isinstance(content, str):
             return content
-        return "\n".join(block.text for block in content if isinstance(block, Text))
+        return "\n".join([block.text for block in content if isinstance(block, Text)])
 
 
 class User(WithText, frozen=True, tag_field="role", tag="user", rename="camel", omit_defaults=True):
@@ -129,17 +126,25 @@ class Assistant(WithText, frozen=True, tag_field="role", tag="assistant", rename
     asks: AskedQuestion | None = None
     """The question that the message is."""
 
-    @cached_property
+    @property
     def text(self) -> str:
-        return "".join(block.text for block in self.content if isinstance(block, Text))
+        text = ""
+        for block in self.content:
+            if isinstance(block, Text):
+                text += block.text
+        return text
 
     @property
     def thinking(self) -> str:
         return "".join(block.thinking for block in self.content if isinstance(block, Thinking))
 
-    @cached_property
+    @property
     def calls(self) -> tuple[ToolCall, ...]:
-        return tuple(block for block in self.content if isinstance(block, ToolCall))
+        calls: tuple[ToolCall, ...] = ()
+        for block in self.content:
+            if isinstance(block, ToolCall):
+                calls += (block,)
+        return calls
 
 
 class ToolResult(WithText, frozen=True, tag_field="role", tag="toolResult", rename="camel", omit_defaults=True):
@@ -187,19 +192,3 @@ def grow(kind: Callable[[*Ts], G], messages: Sequence[Message], *args: *Ts) -> G
     kept[key] = (now, made)
     grown: G = made
     return grown
-
-
-def cache_on_message(work: Callable[[M, *Ts], T]) -> Callable[[M, *Ts], T]:
-    """Caches the result of `work` on the message, because every turn walks the whole conversation."""
-    name = f"{work.__module__}.{work.__qualname__}"
-
-    @wraps(work)
-    def found(message: M, *args: *Ts) -> T:
-        # In the message's own dictionary: another one for each would take as much memory as the message.
-        kept: dict[Any, T] = vars(message)
-        key = (name, *args) if args else name
-        if key not in kept:
-            kept[key] = work(message, *args)
-        return kept[key]
-
-    return found

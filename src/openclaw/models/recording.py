@@ -38,6 +38,7 @@ MOST_SEEN = 16_384
 """How many blobs are remembered as stored; one that is forgotten is stored once more."""
 LARGE = 131_072
 """From this many bytes on, a request is encoded in a thread."""
+NEVER = -1
 LONGEST_TAPE = 8_000_000
 """Most characters of a stream recorded event by event; of a longer one only the finished message is kept."""
 
@@ -94,7 +95,7 @@ class RecordedCall(Struct, frozen=True, kw_only=True):
     events: tuple[ModelEvent, ...]
     failure: Failure | None = None
     wire: str = ""
-    """Digest of the bytes the provider was sent."""
+    """The length and the checksum of the bytes the provider was sent; in older records, their digest."""
 
     @property
     def reply(self) -> Assistant | None:
@@ -135,28 +136,32 @@ def _model_bytes(model: Model) -> bytes:
 _STEADY: dict[str, Callable[[Any], bytes]] = {
     "model": _model_bytes,
     "stable": str.encode,
+    "dynamic": str.encode,
     "tools": msgspec.json.encode,
 }
 """How the parts that rarely change between calls are encoded."""
 
 
 class _MessageNames:
-    """The hashes of a conversation's messages, and of each full page of them."""
+    """The hashes of each full page of a conversation's messages, and of the messages after them."""
 
     def __init__(self, recorder: "CallRecorder") -> None:
-        self.names: list[str] = []
         self.pages: list[str] = []
+        self.last: list[str] = []
         self.fresh: dict[str, bytes] = {}
-        """Messages that have not been stored yet."""
-        self.stored = (0, 0)
-        """The hour in which how many of the messages were marked as used."""
+        """Messages and pages that have not been stored yet."""
+        self.hour = NEVER
+        """The hour in which the others were marked as used."""
 
     def add(self, message: Message) -> None:
         data = msgspec.json.encode(message)
-        self.names.append(digest(data))
-        self.fresh[self.names[-1]] = data
-        if len(self.names) % PAGE == 0:
-            self.pages.append(digest(msgspec.json.encode(self.names[-PAGE:])))
+        self.last.append(digest(data))
+        self.fresh[self.last[-1]] = data
+        if len(self.last) == PAGE:
+            page = msgspec.json.encode(self.last)
+            self.pages.append(digest(page))
+            self.fresh[self.pages[-1]] = page
+            self.last = []
 
 
 class CallRecorder:
@@ -176,7 +181,7 @@ class CallRecorder:
         self._seen: dict[str, int] = {}
         """Blobs that later calls share, known to be stored, and the hour they were last marked as used."""
         self._steady: dict[str, tuple[Any, str]] = {}
-        """Model, stable prompt and tools of the last call with their hashes; they rarely change between calls."""
+        """Model, prompt and tools of the last call with their hashes; they rarely change between calls."""
         self._swept_in = -1
         self._added = 0
         self._full = False
@@ -219,7 +224,7 @@ class CallRecorder:
         self._seen.update(dict.fromkeys(blobs, hour))
         if len(self._seen) > MOST_SEEN:
             self._seen = dict(list(self._seen.items())[MOST_SEEN // 2 :])
-        names.stored = (hour, len(request.messages))
+        names.hour = hour
         names.fresh.clear()
 
     def _split(
@@ -227,7 +232,7 @@ class CallRecorder:
     ) -> tuple[dict[str, str], dict[str, Any], _MessageNames]:
         """The blobs of a call that are not yet stored or marked in this hour, and its row."""
         parts: dict[str, bytes] = {}
-        steady: dict[str, Any] = {"model": request.model, "stable": request.system.stable, "tools": request.tools}
+        steady: dict[str, Any] = {"model": request.model, **structs.asdict(request.system), "tools": request.tools}
         for kind, part in steady.items():
             last, name = self._steady.get(kind, (None, ""))
             if last != part or self._seen.get(name) != hour:
@@ -235,33 +240,28 @@ class CallRecorder:
                 parts[name := digest(data)] = data
                 self._steady[kind] = (part, name)
             steady[kind] = name
-        known = grow(_MessageNames, request.messages, self)
-        names, done = known.names, known.stored[1] if known.stored[0] == hour else 0
-        for place in range(done, len(names)):
-            if self._seen.get(names[place]) != hour:
-                parts[names[place]] = known.fresh.get(names[place]) or msgspec.json.encode(request.messages[place])
-        for number in range(done // PAGE, len(known.pages)):
-            page = known.pages[number]
-            if self._seen.get(page) != hour:
-                parts[page] = msgspec.json.encode(names[number * PAGE : (number + 1) * PAGE])
-        dynamic = request.system.dynamic.encode()
-        parts[named := digest(dynamic)] = dynamic
-        pages, rest = tuple(known.pages), names[len(known.pages) * PAGE :]
+        names = grow(_MessageNames, request.messages, self)
+        marked = names
+        if names.hour not in (hour, NEVER):
+            marked = _MessageNames(self)
+            for message in request.messages:
+                marked.add(message)
+        parts |= marked.fresh
         options = {name: getattr(request, name) for name in _OPTIONS}
-        card = msgspec.json.encode(_Card(**steady, dynamic=named, pages=pages, last=rest, **options))
+        card = msgspec.json.encode(_Card(**steady, pages=tuple(names.pages), last=names.last, **options))
         stream = _pack(msgspec.json.encode(_Stream(tape.events, tape.failure)))
         row = {
             "request": card.decode(),
             "stream": stream,
-            "wire": digest(tape.sent or self.encode(request)),
+            "wire": checksum(tape.sent or self.encode(request)),
             "bytes": len(card) + len(stream),
         }
         packed = {
-            name: data.decode() if name in known.pages else _pack(data)
+            name: data.decode() if data.startswith(b'["') else _pack(data)  # pages of hashes as they are
             for name, data in parts.items()
             if self._seen.get(name) != hour
         }
-        return packed, row, known
+        return packed, row, names
 
     async def find(self, wanted: str) -> str:
         """Finds a recorded run by a unique prefix of its id."""
@@ -366,4 +366,17 @@ def _unpack(text: str) -> bytes:
 
 def digest(data: bytes) -> str:
     """The hash that names a blob."""
-    return hashlib.sha256(data).hexdigest()
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def checksum(data: bytes) -> str:
+    """Tells a request from one that was built wrongly.
+
+    The whole conversation is in it at every call, and a digest of that takes eight times as long.
+    """
+    return f"{len(data)}:{zlib.crc32(data):08x}"
+
+
+def is_sent(data: bytes, wire: str) -> bool:
+    """Whether `data` is what the record says was sent; a record without it fits everything."""
+    return wire in ("", checksum(data), hashlib.sha256(data).hexdigest())

@@ -1,7 +1,8 @@
 """Replays a recorded run: the real loop, with recorded streams and results in place of models and tools.
 
-The loop builds each request anew. Its bytes are compared with those rebuilt from the record, and these with the digest
-of what was sent at the time, so a difference is either in the record or in the program. Also exports a run to a file.
+The loop builds each request anew. Its bytes are compared with those rebuilt from the record, and these with the
+checksum of what was sent at the time, so a difference is either in the record or in the program. Also exports a run to
+a file.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ from openclaw.core.harness import Attempt, Perform, RunJob, Steering, ToolEvent
 from openclaw.core.messages import Assistant, Message, Text, Thinking, ToolCall, ToolResult, User
 from openclaw.core.provider import CacheRetention, Model, ModelRequest, System, ThinkingLevel, ToolChoice
 from openclaw.core.tool import ToolSpec
-from openclaw.models.recording import Failure, RecordedCall, digest
+from openclaw.models.recording import Failure, RecordedCall, is_sent
 
 Encode = Callable[[ModelRequest], bytes]
 AROUND = 60
@@ -180,7 +181,7 @@ class _Stretch:
     def _compared(self, recorded: RecordedCall, request: ModelRequest) -> ReplayDifference | None:
         rebuilt, made = self._encode(recorded.request), self._encode(request)
         number = self.place + 1
-        if recorded.wire and digest(rebuilt) != recorded.wire:
+        if not is_sent(rebuilt, recorded.wire):
             return ReplayDifference(number, "the request rebuilt from the record is not the one that was sent")
         if rebuilt == made:
             return None

@@ -435,7 +435,7 @@ class TurnRunner:
         held = self._holding.take(path)
         if held is not None:
             known = held.conversation
-            transcript = TranscriptFile(path, known.path[-1].id if known.path else None, held.ids)
+            transcript = TranscriptFile(path, known.leaf, held.ids)
             problems: tuple[TranscriptProblem, ...] = ()
         elif path.exists():
             transcript, loaded = TranscriptFile.reopen(path, self._header(row))

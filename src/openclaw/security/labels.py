@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from openclaw.core.messages import Assistant, Message, ToolResult, User, cache_on_message
+from openclaw.core.messages import Assistant, Message, ToolResult, User
 from openclaw.core.secret import is_secret_path
 from openclaw.core.text import (
     ACTION_KINDS,
@@ -397,7 +397,6 @@ def _words(text: str, public: Sequence[str]) -> bool:
 # Labels of messages.
 
 
-@cache_on_message
 def message_origins(message: Message) -> tuple[Origin, ...]:
     """The untrusted origins of one message."""
     if message.origins:  # also one that says that the owner trusts it

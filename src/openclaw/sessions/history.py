@@ -19,11 +19,12 @@ from openclaw.sessions.transcript import (
     Custom,
     MessageEntry,
     ModelContext,
-    build_context,
     conversation_origins,
     pair,
+    path_context,
     path_to_leaf,
-    tally,
+    total_of,
+    walk_path,
 )
 from openclaw.storage.atomic import Identity, identity_at
 
@@ -165,9 +166,9 @@ def visible_text(message: Message) -> str:
 
 # Cached conversations.
 
-MOST_BYTES = 4 << 20
+MOST_BYTES = 8 << 20
 """Most memory of all cached conversations, about; and the longest transcript of one, which may take more alone."""
-ENTRY_BYTES = 400
+ENTRY_BYTES = 200
 """What an entry takes beside its text, which is there twice: in the message, and encoded for the model."""
 CONVERSATION_BYTES = 2_000
 """What a conversation takes beside its entries."""
@@ -201,46 +202,52 @@ def to_markdown(title: str, messages: Sequence[Message], when: Callable[[int], s
 class Conversation(Struct, frozen=True):
     """What a turn needs to know of a transcript; `extend_conversation` brings it up to date after a turn."""
 
-    path: tuple[AnyEntry, ...] = ()
+    leaf: str | None = None
+    """The id of its last entry."""
+    said: tuple[Message, ...] = ()
+    """Its messages. The same tuple as in `context`, unless some of them are hidden from the model."""
     context: ModelContext = ModelContext(messages=())
     total: ConversationTotals = ConversationTotals()
     size: ConversationSize = ConversationSize()
     origins: tuple[Origin, ...] = ()
     """Where the untrusted parts of it came from, since its last reset or `/trust`."""
-    questions: dict[str, int] = field(default_factory=dict)
-    """Where in `path` the message of each run stands; shared with what the conversation is extended to."""
+    questions: set[str] = field(default_factory=set)
+    """The keys of the messages that runs answer; shared with what the conversation is extended to."""
     marks: tuple[AnyEntry, ...] = ()
-    """The entries of `path` that are no messages."""
+    """The entries that are no messages."""
 
     def since(self, run_id: str) -> Iterator[Message] | None:
         """What was said after the question of a run; None when it was not asked yet."""
-        place = self.questions.get(f"{run_id}:user")
-        if place is None or place >= len(self.path):
+        key = f"{run_id}:user"
+        if key not in self.questions:
             return None
-        return (entry.message for entry in self.path[place + 1 :] if isinstance(entry, MessageEntry))
+        for place in range(len(self.said) - 1, -1, -1):
+            message = self.said[place]
+            if isinstance(message, User) and message.idempotency_key == key:
+                return iter(self.said[place + 1 :])
+        return None
 
 
 def build_conversation(entries: Sequence[AnyEntry]) -> Conversation:
     """Derives a conversation from the entries of a transcript."""
-    path = tuple(path_to_leaf(entries))
+    path, broken = walk_path(entries)
+    context = path_context(path, broken)
+    said = tuple([entry.message for entry in path if isinstance(entry, MessageEntry)])
     return Conversation(
-        path,
-        build_context(entries),
-        tally(entries),
+        path[-1].id if path else None,
+        context.messages if said == context.messages else said,
+        context,
+        total_of(said, ConversationTotals()),
         measure(path),
         conversation_origins(path),
-        _questions(path),
+        _questions(said),
         tuple(entry for entry in path if not isinstance(entry, MessageEntry)),
     )
 
 
-def _questions(entries: Sequence[AnyEntry], start: int = 0) -> dict[str, int]:
-    """The keys of the messages that runs answer, with their places."""
-    return {
-        entry.message.idempotency_key: place
-        for place, entry in enumerate(entries, start)
-        if isinstance(entry, MessageEntry) and isinstance(entry.message, User) and entry.message.idempotency_key
-    }
+def _questions(said: Sequence[Message]) -> set[str]:
+    """The keys of the messages that runs answer."""
+    return {message.idempotency_key for message in said if isinstance(message, User) and message.idempotency_key}
 
 
 def extend_conversation(known: Conversation, added: Sequence[AnyEntry]) -> Conversation | None:
@@ -251,18 +258,24 @@ def extend_conversation(known: Conversation, added: Sequence[AnyEntry]) -> Conve
     paired = pair(said)
     if paired.problems or paired.unanswered:
         return None
-    total, size = known.total, known.size
-    for message in said:
-        total = total.plus(message)
+    size = known.size
     for entry in added:
         size = size.plus(entry)
     context = structs.replace(known.context, messages=(*known.context.messages, *paired.messages))
-    origins = conversation_origins(added, known.origins)
+    whole = known.said is known.context.messages and paired.messages == tuple(said)
     # The empty one is the same for every new conversation.
-    questions = known.questions if known.path else {}
-    questions |= _questions(added, len(known.path))
-    marks = (*known.marks, *(entry for entry in added if not isinstance(entry, MessageEntry)))
-    return Conversation((*known.path, *added), context, total, size, origins, questions, marks)
+    questions = known.questions if known.leaf else set()
+    questions |= _questions(said)
+    return Conversation(
+        added[-1].id if added else known.leaf,
+        context.messages if whole else (*known.said, *said),
+        context,
+        total_of(said, known.total),
+        size,
+        conversation_origins(added, known.origins),
+        questions,
+        (*known.marks, *(entry for entry in added if not isinstance(entry, MessageEntry))),
+    )
 
 
 class CachedConversation(Struct, frozen=True):
@@ -296,7 +309,7 @@ class ConversationCache:
         identity = identity_at(path)
         if left is None or left.context.problems or identity is None or identity[2] > self._most:
             return
-        memory = CONVERSATION_BYTES + ENTRY_BYTES * len(left.path) + 2 * identity[2]
+        memory = CONVERSATION_BYTES + ENTRY_BYTES * (len(left.said) + len(left.marks)) + 2 * identity[2]
         self._held[str(path)] = CachedConversation(left, ids, identity, memory)
         self.memory += memory
         while self.memory > self._most and len(self._held) > 1:

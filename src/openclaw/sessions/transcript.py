@@ -196,7 +196,11 @@ def walk_path(entries: Sequence[AnyEntry]) -> tuple[list[AnyEntry], list[Transcr
 
 def build_context(entries: Sequence[AnyEntry]) -> ModelContext:
     """Builds the model's context: applies resets and compactions, and pairs calls with results."""
-    path, broken = walk_path(entries)
+    return path_context(*walk_path(entries))
+
+
+def path_context(path: Sequence[AnyEntry], broken: Sequence[TranscriptProblem]) -> ModelContext:
+    """The same for a path that was walked, with the problems that were found."""
     shown, summary = visible_entries(path)
     paired = pair(_messages(shown))
     return structs.replace(paired, summary=summary, problems=(*broken, *paired.problems))
@@ -345,10 +349,14 @@ class ConversationTotals(Struct, frozen=True):
 
 
 def tally(entries: Sequence[AnyEntry]) -> ConversationTotals:
-    total = ConversationTotals()
-    for entry in path_to_leaf(entries):
-        if isinstance(entry, MessageEntry):
-            total = total.plus(entry.message)
+    said = (entry.message for entry in path_to_leaf(entries) if isinstance(entry, MessageEntry))
+    return total_of(said, ConversationTotals())
+
+
+def total_of(messages: Iterable[Message], total: ConversationTotals) -> ConversationTotals:
+    """`total` and that of `messages`, which go on from there."""
+    for message in messages:
+        total = total.plus(message)
     return total
 
 

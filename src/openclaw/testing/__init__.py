@@ -168,12 +168,19 @@ class ScriptedModel:
 
 
 def _everything(request: ModelRequest) -> str:
-    said: list[str] = [request.system.text]
-    for message in request.messages:
-        said.append(message.text)
+    return "\n".join([request.system.text, *messages.grow(_SaidTexts, request.messages).texts])
+
+
+class _SaidTexts:
+    """What the messages of a conversation say."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def add(self, message: messages.Message) -> None:
+        self.texts.append(message.text)
         if isinstance(message, messages.Assistant):
-            said.extend(json.dumps(call.arguments) for call in message.calls)
-    return "\n".join(said)
+            self.texts.extend(json.dumps(call.arguments) for call in message.calls)
 
 
 LULL = 0.01

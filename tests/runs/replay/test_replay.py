@@ -16,7 +16,7 @@ from openclaw.core.provider import System
 from openclaw.core.settings import Fixed
 from openclaw.gateway.app import App
 from openclaw.models.providers import encode_request
-from openclaw.models.recording import CallRecorder
+from openclaw.models.recording import PAGE, CallRecorder, is_sent
 from openclaw.runs.replay import compare_models, export, replay
 from openclaw.security.redaction import Redactor
 from openclaw.testing import FakeClock, RecordedRun, ScriptedModel, TemporaryHome, ask, calls, fails, says, thinks
@@ -41,7 +41,7 @@ async def test_the_request_rebuilt_from_the_record_is_the_one_that_was_sent(open
     assert len(recorded) == 3
     for call, sent in zip(recorded, model.requests, strict=True):
         assert encode_request(call.request) == encode_request(sent)
-        assert call.wire == hashlib.sha256(encode_request(sent)).hexdigest()
+        assert is_sent(encode_request(sent), call.wire)
         assert call.request.system == sent.system and call.request.tools == sent.tools
 
 
@@ -75,6 +75,20 @@ async def test_the_first_difference_is_found(openclaw_home: TemporaryHome) -> No
     assert found.difference is not None and "not the one that was sent" in found.difference.what
     unasked = await replay([structs.replace(one, events=two.events), two], encode_request, FakeClock())
     assert unasked.difference is not None and unasked.difference.call == 2
+
+
+async def test_a_record_with_the_digest_of_what_was_sent_is_compared_too(openclaw_home: TemporaryHome) -> None:
+    openclaw_home.use_model()
+    model = ScriptedModel(says("ok"))
+    async with openclaw_home.assistant(model) as app:
+        await ask(app, "look")
+        (run_id,) = await runs_of(app)
+        (one,) = await app.budget.recorder.calls(run_id)
+    older = structs.replace(one, wire=hashlib.sha256(encode_request(model.requests[0])).hexdigest())
+    assert (await replay([older], encode_request, FakeClock())).identical
+    changed = structs.replace(older, request=structs.replace(one.request, system=System("another prompt")))
+    found = await replay([changed], encode_request, FakeClock())
+    assert found.difference is not None and "not the one that was sent" in found.difference.what
 
 
 async def test_what_repeats_is_stored_once(openclaw_home: TemporaryHome) -> None:
@@ -112,6 +126,21 @@ async def test_old_runs_and_too_many_are_forgotten(openclaw_home: TemporaryHome)
         await app.db.write("UPDATE record_blobs SET bytes = :bytes", {"bytes": len(big)})
         assert await tiny.forget_old() == 1
         assert await app.db.read("SELECT 1 FROM record_blobs") == []
+
+
+async def test_a_conversation_that_goes_on_is_kept_with_its_oldest_messages(openclaw_home: TemporaryHome) -> None:
+    openclaw_home.use_model(record={"keepDays": 1})
+    clock = FakeClock()
+    turns = PAGE // 2 + 2
+    async with openclaw_home.assistant(ScriptedModel(*(says("x") for _ in range(turns + 2))), clock=clock) as app:
+        for number in range(turns):
+            await ask(app, f"question {number}")
+        for _ in range(2):
+            await clock.advance(20 * 3600)
+            await ask(app, "and now?")
+        last = await app.budget.recorder.calls((await runs_of(app))[-1])
+        assert len(last[0].request.messages) == 2 * turns + 3
+        assert (await replay(last, encode_request, clock)).identical
 
 
 async def test_nothing_is_recorded_when_that_is_switched_off(openclaw_home: TemporaryHome) -> None:

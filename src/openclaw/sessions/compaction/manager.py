@@ -107,7 +107,7 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         large = bool(most_bytes) and size >= most_bytes
         soft = self.flush.settings.soft_threshold_tokens if self.flush else 0
         if tokens >= plan.flush_threshold(window, soft) or large or (flush_bytes and size >= flush_bytes):
-            async for event in self._run_flush(transcript, known.path, known.marks):
+            async for event in self._run_flush(transcript, await _path(transcript), known.marks):
                 yield event
         if tokens >= plan.capacity(window) or large:
             async for done in self.compact(transcript, "threshold", room_for=asked):
