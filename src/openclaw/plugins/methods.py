@@ -18,8 +18,9 @@ class AllMethods:
         self._plugins = plugins
 
     def find(self, name: str) -> RpcMethod | None:
-        if name in self._own:
-            return self._own.find(name)
+        own = self._own.find(name)
+        if own is not None:
+            return own
         brought = self._plugins.methods().get(name)
         return _served(brought) if brought is not None else None
 

@@ -270,13 +270,15 @@ class PromptBuilder:
             if what.files is not None and loaded is not found:  # what hooks left as it was is held as well
                 held = dict(zip(found, loaded, strict=True))
                 what = structs.replace(what, files=tuple(held.get(file, file) for file in what.files))
+        root = _repo_root(defaults.repo_root, workspace)
+        checkout = (workspace / ".git").exists() if defaults.repo_root else root == str(workspace)
         inputs = _Inputs(
             # Of the key only agent and kind influence the prompt, and they are the cache key.
             what=structs.replace(what, key=_ANY_KEY, session_id="", now=0),
             loaded=loaded,
             defaults=defaults,
-            notes=_COMMIT if (workspace / ".git").exists() else (),
-            root=_repo_root(defaults.repo_root, workspace),
+            notes=_COMMIT if checkout else (),
+            root=root,
         )
         kind = (key.agent, key.is_subagent, key.is_cron, key.is_group)
         last = self._last.get(kind)

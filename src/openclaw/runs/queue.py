@@ -162,8 +162,10 @@ class QueueOptions(Struct, frozen=True, kw_only=True):
     drop: QueueDrop | None = None
 
     def over(self, rules: QueueRules) -> QueueRules:
+        if self == NO_OPTIONS:  # most have none
+            return rules
         given = {name: value for name, value in structs.asdict(self).items() if value is not None}
-        return structs.replace(rules, **given) if given else rules
+        return structs.replace(rules, **given)
 
 
 NO_OPTIONS = QueueOptions()
@@ -278,6 +280,11 @@ class QueuedRun(Struct, kw_only=True):
     @property
     def ids(self) -> tuple[str, ...]:
         return (self.turn.run_id, *self.also)
+
+    @property
+    def asked(self) -> tuple[RunRequest, ...]:
+        """Every request that its answer is for."""
+        return (self.turn, *self.turn.also_for, *self.turn.earlier, *self.others)
 
 
 def drop_overflow(queue: Sequence[QueuedRun], rules: QueueRules) -> tuple[list[QueuedRun], list[QueuedRun]]:
@@ -410,13 +417,15 @@ class ActiveRun(Struct, eq=False):
     """Interrupted before that: the newer message says it, and its end is the other's."""
     why: StopReason | None = None
     task: "asyncio.Task[RunOutcome] | None" = None
+    settling: bool = False
+    """Whether its end is being written down: it has come, so nothing stops it any more."""
     timer: Timer | None = None
     """Stops it when it takes too long."""
 
     def stop(self, why: StopReason) -> None:
         self.why = self.why or why
         self.steerable = False
-        if self.task is not None:
+        if self.task is not None and not self.settling:
             self.task.cancel()
 
 
@@ -480,7 +489,7 @@ class SessionQueue(Struct, eq=False):
             queue=len(self.waiting),
             run_id=active.item.turn.run_id,
             work=activity.work,
-            owned=alive and active.task is not None and not active.task.done(),
+            owned=alive and active.task is not None and not (active.settling or active.task.done()),
             deadline=activity.deadline,
             tool=activity.tool,
         )

@@ -390,12 +390,11 @@ class RunService:
                 item = await self._next(session)
                 if item is None:
                     continue
-                session.generation += 1
-                now = self._clock.now()
+                session.generation, now = session.generation + 1, self._clock.now()
                 activity = Activity(now, now, partial(time_of_call, self._tools.current.exec.timeout_seconds))
                 active = session.active = ActiveRun(item, activity)
                 try:
-                    await self._one(active)
+                    await self._one(session, active)
                 except Exception:
                     log.exception("run %s failed", item.turn.run_id)
                     outcome = failed_outcome(
@@ -403,14 +402,7 @@ class RunService:
                     )
                     await self._settle(item.ids, key, outcome, "failed")
                 finally:
-                    session.active = None
-                    session.touched = self._clock.now()
-                    active.over.set()
-                # What came too late to be heard by the run becomes a turn of its own.
-                while active.steering.waiting:
-                    late = active.steered.get(run_of(active.steering.waiting.popleft()) or "")
-                    if late is not None:
-                        self._enqueue(late)
+                    self._leave(session, active)
         finally:
             if self._sessions.get(key) is session:
                 del self._sessions[key]
@@ -434,11 +426,22 @@ class RunService:
             item, session.dropped = structs.replace(item, turn=structs.replace(item.turn, text=text)), []
         return item
 
-    async def _one(self, active: ActiveRun) -> None:
+    def _leave(self, session: SessionQueue, active: ActiveRun) -> None:
+        """Frees the session of a run that is over, once."""
+        if session.active is active:
+            session.active, session.touched = None, self._clock.now()
+            active.over.set()
+        # What came too late to be heard by the run becomes a turn of its own.
+        while active.steering.waiting:
+            late = active.steered.get(run_of(active.steering.waiting.popleft()) or "")
+            if late is not None:
+                self._enqueue(late)
+
+    async def _one(self, session: SessionQueue, active: ActiveRun) -> None:
         """One run, from waiting for its place to a stated end."""
         turn = active.item.turn
         with self._about(turn):
-            active.task = asyncio.create_task(self._placed(active), name=f"run:{turn.run_id}")
+            active.task = asyncio.create_task(self._placed(session, active), name=f"run:{turn.run_id}")
         active.task.add_done_callback(lambda _: active.left.set())
         try:
             await active.left.wait()
@@ -448,9 +451,8 @@ class RunService:
                 if not active.given_up:
                     await asyncio.gather(active.task, return_exceptions=True)
         turn = active.item.turn
-        asked = (turn, *turn.also_for, *turn.earlier, *active.item.others)
         if not active.task.done():  # it does not stop: its end is not waited for, and stated all the same
-            await self._settle(active.item.ids, turn.key, stopped_outcome("stalled"), "failed", asked)
+            await self._settle(active.item.ids, turn.key, stopped_outcome("stalled"), "failed", active.item.asked)
             return
         if active.task.cancelled() and (active.why == "shutdown" or active.brought_along):
             return  # it stays in the ledger: the next start takes it up, or the message that brings it along ends it
@@ -458,15 +460,13 @@ class RunService:
             limit = turn.timeout if turn.timeout is not None else self._agents.current.defaults.timeout_seconds
             since, now = round(active.activity.since * 1000), millis(self._clock)
             outcome = structs.replace(stopped_outcome(active.why, limit), started_at=since, ended_at=now)
-            await self._settle(active.item.ids, turn.key, outcome, "aborted", asked)
+            await self._settle(active.item.ids, turn.key, outcome, "aborted", active.item.asked)
         else:
             outcome = active.task.result()
-            state: Literal["done", "failed"] = "done" if outcome.status == "ok" else "failed"
-            await self._settle(active.item.ids, turn.key, outcome, state, asked)
         if self._messages is not None and self._messages.hooks.any:
             self._messages.sent(turn, outcome.payloads)
 
-    async def _placed(self, active: ActiveRun) -> RunOutcome:
+    async def _placed(self, session: SessionQueue, active: ActiveRun) -> RunOutcome:
         """The run in its lane; its time counts from when it has a place."""
         turn = active.item.turn
         active.place = await self._lanes[turn.lane].place(turn.priority)
@@ -475,11 +475,18 @@ class RunService:
             await self._ledger.began(turn.run_id)
             limit = turn.timeout if turn.timeout is not None else self._agents.current.defaults.timeout_seconds
             limit_run(active, limit, self._clock, self._waited)
-            return await self._run(active)
+            outcome = await self._run(active)
         finally:
             if active.timer is not None:
                 active.timer.cancel()
             active.place.release()
+        if not active.given_up:
+            # Here and not in the task of the session: clients get the last words and the end in one write.
+            active.settling, turn = True, active.item.turn
+            state: Literal["done", "failed"] = "done" if outcome.status == "ok" else "failed"
+            await self._settle(active.item.ids, turn.key, outcome, state, active.item.asked)
+            self._leave(session, active)
+        return outcome
 
     async def _run(self, active: ActiveRun) -> RunOutcome:
         """Everything a turn says, and the outcome it amounts to."""

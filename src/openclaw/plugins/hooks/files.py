@@ -228,7 +228,9 @@ class HookFiles:
         settings = self._settings.current
         if self._resting or settings.enabled is not None:
             return bool(settings.enabled) and not self._resting
-        return bool(settings.load.extra_dirs) or any(each.enabled is not False for each in settings.entries.values())
+        if settings.load.extra_dirs or not settings.entries:  # most have none, and are asked several times in a turn
+            return bool(settings.load.extra_dirs)
+        return any(each.enabled is not False for each in settings.entries.values())
 
     async def hears(self, event: HookEvent) -> bool:
         """Whether any hook would be called with `event`."""
