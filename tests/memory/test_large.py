@@ -105,6 +105,7 @@ async def test_an_index_of_an_earlier_version_keeps_its_vectors(house: House) ->
         rows = index.rows("SELECT number, embedding FROM chunks")
         index.db.execute("DROP TABLE chunks_signs")
         index.db.execute("DROP TABLE chunks_sample")
+        index.db.execute("DROP TABLE sign_changes")
         index.db.execute("DELETE FROM meta WHERE key = 'sign_table'")
         index.db.execute("CREATE VIRTUAL TABLE chunks_vec USING vec0(embedding float[256] distance_metric=cosine)")
         index.db.executemany("INSERT INTO chunks_vec (rowid, embedding) VALUES (?, ?)", [(n * 64, e) for n, e in rows])
@@ -123,3 +124,21 @@ async def test_an_index_of_an_earlier_version_keeps_its_vectors(house: House) ->
     names = {row[0] for row in index.rows("SELECT name FROM sqlite_schema")}
     assert "chunks_signs" in names and "chunks_vec" not in names
     index.close()
+
+
+@pytest.mark.anyio
+async def test_an_index_without_a_log_of_changes_gets_one(house: House) -> None:
+    house.write("memory/a.md", "a word\n")
+    async with house.opened(provider="hash") as memory:
+        await memory.sync()
+    index = IndexFile(memory.path)
+    index.db.execute("DROP TABLE sign_changes")
+    index.close()
+    async with house.opened(provider="hash") as memory:
+        await memory.sync()
+        index = IndexFile(memory.path)
+        assert len(index.rows("SELECT * FROM sign_changes")) == 1
+        house.write("memory/a.md", "another word\n")
+        await memory.sync()
+        assert [row[0] for row in index.rows("SELECT number FROM sign_changes ORDER BY at")] == [0, 1, 2]
+        index.close()

@@ -21,6 +21,8 @@ from openclaw.memory.terms import index_terms
 
 KEYWORDS_ONLY = "fts-only"
 PRUNED = 100
+LOGGED = 1_000
+"""How many changes of signs are kept: to read all signs is as quick as to apply more than these."""
 
 
 class FileState(Struct, frozen=True, kw_only=True):
@@ -144,6 +146,7 @@ class IndexWriter:
             self.index.db.execute("DROP TABLE IF EXISTS chunks_vec")
             self.index.db.execute("UPDATE chunks SET placed = 0")
             self.index.db.execute("DELETE FROM meta WHERE key = 'vector_table'")
+        self._table()
         unplaced = "SELECT number, embedding FROM chunks WHERE placed = 0 AND embedding != x'' ORDER BY number LIMIT ?"
         while some := self.index.rows(unplaced, (SCANNED,)):
             for number, blob in some:
@@ -195,6 +198,7 @@ class IndexWriter:
                         f"DELETE FROM {table} WHERE rowid BETWEEN ? AND ?",  # noqa: S608
                         (number * MOST_VECTORS, (number + 1) * MOST_VECTORS - 1),
                     )
+                self._log_change(number)
             run("DELETE FROM chunks_fts WHERE rowid = ?", (number,))
             run("DELETE FROM chunks WHERE number = ?", (number,))
 
@@ -205,7 +209,21 @@ class IndexWriter:
         if not self._dims:
             noted = self.index.noted("sign_table")
             self._dims = int(noted) if noted.isdigit() else 0
+            if self._dims and not self.index.rows("SELECT 1 FROM sqlite_schema WHERE name = 'sign_changes'"):
+                self._start_log()  # earlier versions had none
         return self._dims > 0
+
+    def _start_log(self) -> None:
+        run = self.index.db.execute
+        run("CREATE TABLE sign_changes (at INTEGER PRIMARY KEY, number INTEGER NOT NULL)")
+        # It starts anywhere: who has read this far notices when another index takes the place of this one.
+        run("INSERT INTO sign_changes VALUES (abs(random() >> 16), 0)")
+
+    def _log_change(self, number: int) -> None:
+        """Notes that the signs of a chunk have changed, for whoever has them in memory (`embedders/signs`)."""
+        run = self.index.db.execute
+        run("INSERT INTO sign_changes (number) VALUES (?)", (number,))
+        run("DELETE FROM sign_changes WHERE at = last_insert_rowid() - ?", (LOGGED,))
 
     def _place(self, number: int, blob: bytes) -> None:
         dims = self.identity.vector_dims
@@ -215,6 +233,7 @@ class IndexWriter:
         if not self._table():
             run(f"CREATE VIRTUAL TABLE chunks_signs USING vec0(signs bit[{dims + -dims % 8}], chunk_size=256)")
             run("CREATE TABLE chunks_sample (number INTEGER PRIMARY KEY, signs BLOB NOT NULL)")
+            self._start_log()
             self.index.note("sign_table", str(dims))
         tables = ("chunks_signs", "chunks_sample") if number % SAMPLED == 0 else ("chunks_signs",)
         for at, vector in enumerate(unpack_vectors(blob, dims)):
@@ -224,3 +243,4 @@ class IndexWriter:
                     (number * MOST_VECTORS + at, sign_source(vector)),
                 )
         run("UPDATE chunks SET placed = 1 WHERE number = ?", (number,))
+        self._log_change(number)

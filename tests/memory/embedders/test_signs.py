@@ -116,6 +116,49 @@ def test_what_changes_in_the_index_is_seen_by_the_next_query(tmp_path: Path, num
         each.index.close()
 
 
+def test_only_what_has_changed_is_read_again(tmp_path: Path, numpy: Any) -> None:
+    dice = random.Random(4)
+    vectors = [unit(topic) for topic in topics(dice, 40)]
+    path, asked = tmp_path / "index.sqlite", numpy.array(vectors[0])
+    notes, table = Notes(path), SignTable(path, DIMS, numpy)
+    names = [f"memory/{number}.md" for number in range(40)]
+    notes.add(*names[:20])
+    notes.embed(vectors[:20])
+    assert len(table.nearest(asked, 100) or ()) == 20
+    here = names[:20]
+    for name, vector in zip(names[20:], vectors[20:], strict=True):
+        notes.add(name)
+        notes.embed([vector])
+        here.append(name)
+        for _ in range(dice.randrange(3)):
+            notes.drop(here.pop(dice.randrange(len(here))))
+        if dice.random() < 0.5:
+            fresh = SignTable(path, DIMS, numpy)
+            assert table.nearest(asked, 100) == fresh.nearest(asked, 100)
+            fresh.close()
+    notes.index.db.execute("DELETE FROM chunks_signs_chunks")  # what a table that is read as a whole is read from
+    assert len(table.nearest(asked, 100) or ()) == len(here)
+    table.close()
+    notes.index.close()
+
+
+def test_an_index_that_was_copied_over_another_is_read_anew(tmp_path: Path, numpy: Any) -> None:
+    one, other = map(unit, topics(random.Random(5), 2))
+    table, asked = SignTable(tmp_path / "index.sqlite", DIMS, numpy), numpy.array(one)
+    first, second = Notes(tmp_path / "index.sqlite"), Notes(tmp_path / "beside.sqlite")
+    first.add("memory/a.md", "memory/b.md", "memory/c.md")
+    first.embed([other, other, one])
+    assert (table.nearest(asked, 1) or [0])[0] == 3 * MOST_VECTORS
+    second.add("memory/a.md", "memory/b.md", "memory/c.md")
+    second.embed([other, one, other])
+    with first.index.db.backup("main", second.index.db, "main") as copy:
+        copy.step()
+    assert (table.nearest(asked, 1) or [0])[0] == 2 * MOST_VECTORS
+    table.close()
+    for each in (first, second):
+        each.index.close()
+
+
 class Searching(Counting):
     """Finds the vectors nearest to a query itself; remembers how many it was asked for."""
 

@@ -4,15 +4,23 @@ For the child process of the local embedder, which has numpy loaded anyway: it c
 the time that the database needs, and ranks the nearest better.
 """
 
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Any
 
 import apsw
+import msgspec
+
+from openclaw.memory.database import MOST_VECTORS
 
 ROUGH = 10
 """How many vectors are ranked a second time for each one wanted: those whose signs differ least from the query's."""
 BLOCK = 8_192
 """Vectors compared at once: few enough that what is computed stays in the processor's cache."""
+SAMPLED = 8
+"""Of every so many vectors one is looked at to find out how far away the last of those to be ranked is."""
+ROOM = 4_096
+"""How many vectors can be added before all are read again."""
 WORD = 64
 
 # The tables in which sqlite-vec keeps `chunks_signs`: a row has the signs of many vectors, so all are read quickly.
@@ -23,7 +31,7 @@ _ROWS = (
 
 
 class SignTable:
-    """The signs in one index file, read again when the file has changed."""
+    """The signs in one index file; what has changed there since is applied before each query."""
 
     def __init__(self, path: Path, dims: int, numpy: Any) -> None:
         self.path = path
@@ -31,10 +39,12 @@ class SignTable:
         self._np = numpy
         self._file: tuple[int, int] | None = None
         self._db: apsw.Connection | None = None
-        self._version = -1
+        self._seen = -1
+        """The last entry of `sign_changes` that is applied."""
+        self._count = 0
         self._keys: Any = None
         self._columns: Any = None
-        """A row for every 64 dimensions, a column for every vector: numpy runs along rows."""
+        """A row for every 64 dimensions, a column for every vector: numpy runs along rows. Both have room for more."""
 
     def nearest(self, query: Any, count: int) -> list[int] | None:
         """The keys of about the `count` vectors nearest to `query`; None when the file cannot be read.
@@ -58,19 +68,20 @@ class SignTable:
     def close(self) -> None:
         if self._db is not None:
             self._db.close()
-        self._db, self._file, self._version = None, None, -1
-        self._keys = self._columns = None
+        self._db, self._file, self._seen = None, None, -1
+        self._keys, self._columns, self._count = None, None, 0
 
     def _fewest_differences(self, asked: Any, count: int) -> Any:
-        """The columns with the fewest signs that differ from those in `asked`."""
+        """About `count` columns, those with the fewest signs that differ from those in `asked`."""
         np = self._np
-        apart = np.zeros(len(self._keys), dtype=np.uint16)
-        for start in range(0, len(apart), BLOCK):
-            for signs, bits in zip(self._columns[:, start : start + BLOCK], asked, strict=True):
-                apart[start : start + BLOCK] += np.bitwise_count(signs ^ bits)
-        if len(apart) <= count:
-            return np.arange(len(apart))
-        farthest = np.searchsorted(np.cumsum(np.bincount(apart)), count)
+        if self._count <= count:
+            return np.arange(self._count)
+        columns, apart = self._columns[:, : self._count], np.empty(self._count, dtype=np.uint16)
+        for start in range(0, self._count, BLOCK):
+            block = slice(start, start + BLOCK)
+            differing = np.bitwise_count(columns[:, block] ^ asked[:, None])
+            differing.sum(axis=0, dtype=np.uint16, out=apart[block])
+        farthest = np.searchsorted(np.cumsum(np.bincount(apart[::SAMPLED])), count // SAMPLED)
         return np.concatenate((np.flatnonzero(apart < farthest), np.flatnonzero(apart == farthest)))[:count]
 
     def _refresh(self) -> None:
@@ -80,20 +91,55 @@ class SignTable:
             self.close()
             self._db = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
             self._file = (at.st_dev, at.st_ino)
-        with self._db:  # one state of the file for both
-            version = self._db.pragma("data_version")
-            if version != self._version:
-                self._read()
-                self._version = version
+        with self._db:  # one state of the file for all that is read
+            log: list[Any] = self._db.execute(
+                "SELECT at, number FROM sign_changes WHERE at >= ? ORDER BY at", (self._seen,)
+            ).fetchall()
+            # Where the last entry seen is missing, too much has changed, or another index was copied over this one.
+            known = bool(log) and log[0][0] == self._seen
+            if not known or not self._apply(self._db, {number for _, number in log[1:]}):
+                self._read(self._db)
+            self._seen = log[-1][0]
 
-    def _read(self) -> None:
+    def _apply(self, db: apsw.Connection, changed: Set[int]) -> bool:
+        """Replaces the signs of these chunks; False when there is no room for them."""
+        if not changed:
+            return True
+        np, new = self._np, dict[int, Any]()
+        rows: list[Any] = db.execute(
+            "SELECT number, embedding FROM chunks WHERE placed = 1 AND number IN (SELECT value FROM json_each(?))",
+            (msgspec.json.encode(list(changed)).decode(),),
+        ).fetchall()
+        for number, blob in rows:
+            vectors = np.frombuffer(blob, dtype="<f4").reshape(-1, self._dims)
+            signs = np.packbits(vectors > 0, axis=1, bitorder="little").view(np.uint64)
+            new |= {number * MOST_VECTORS + int(at): signs[at] for at in np.flatnonzero(vectors.any(axis=1))}
+        gone = np.flatnonzero(np.isin(self._keys[: self._count] // MOST_VECTORS, list(changed)))
+        for at in gone[::-1]:
+            # From the back, so that the last one, which takes the place, is one that stays.
+            self._count -= 1
+            self._put(at, self._keys[self._count], self._columns[:, self._count])
+        if self._count + len(new) > len(self._keys):
+            return False
+        for key, signs in new.items():
+            self._put(self._count, key, signs)
+            self._count += 1
+        return True
+
+    def _put(self, at: int, key: int, signs: Any) -> None:
+        self._keys[at], self._columns[:, at] = key, signs
+
+    def _read(self, db: apsw.Connection) -> None:
+        """Reads the signs of all vectors."""
         np, words = self._np, self._dims // WORD
-        assert self._db is not None
-        noted = self._db.execute("SELECT value FROM meta WHERE key = 'sign_table'").fetchall()
-        if noted != [(str(self._dims),)]:
+        if db.execute("SELECT value FROM meta WHERE key = 'sign_table'").fetchall() != [(str(self._dims),)]:
             raise ValueError("vectors of another model")
-        rows: list[Any] = self._db.execute(_ROWS).fetchall()
-        rowids, validity, vectors = (np.frombuffer(b"".join(row[at] for row in rows), np.uint8) for at in range(3))
-        used = np.unpackbits(validity, bitorder="little").astype(bool)
-        self._keys = rowids.view(np.int64)[used]
-        self._columns = np.ascontiguousarray(vectors.view(np.uint64).reshape(-1, words)[used].T)
+        keys, columns = [], []
+        rows: Iterator[Any] = iter(db.execute(_ROWS))
+        for rowids, validity, vectors in rows:
+            used = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little").astype(bool)
+            keys.append(np.frombuffer(rowids, np.int64)[used])
+            columns.append(np.frombuffer(vectors, np.uint64).reshape(-1, words)[used].T)
+        self._count = sum(map(len, keys))
+        self._keys = np.concatenate([*keys, np.zeros(ROOM, np.int64)])
+        self._columns = np.concatenate([*columns, np.zeros((words, ROOM), np.uint64)], axis=1)
