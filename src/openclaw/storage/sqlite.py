@@ -29,8 +29,8 @@ from openclaw.storage.database import Lease, LeaseLost, Migration, Params, Row, 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 BUSY_TIMEOUT_MS = 10_000
-PRAGMAS = ("synchronous = NORMAL", "foreign_keys = ON", "cache_size = -1000")
-"""At most a megabyte of pages: what a connection drops is still in the system's own cache of files."""
+PRAGMAS = ("synchronous = NORMAL", "foreign_keys = ON", "cache_size = -500")
+"""At most half a megabyte of pages: what a connection drops is still in the system's own cache of files."""
 LARGEST_HERE = 256 * 1024
 """Characters of parameters up to which a write runs on the loop's thread."""
 LONGEST_LOG = 1000
