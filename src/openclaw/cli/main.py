@@ -75,8 +75,10 @@ def main() -> None:
         return
     # Imports create a hundred thousand objects and no garbage: looking for some would take a tenth of a command's time.
     gc.set_threshold(200_000, 20, 20)
-    from openclaw.cli.root import run
-
+    if arguments[:1] == ["gateway"]:
+        from openclaw.cli.gateway.plain import run
+    else:
+        from openclaw.cli.root import run
     code = run(arguments)
     gc.freeze()  # or the interpreter looks through everything that was loaded once more before it ends
     sys.exit(code)

@@ -9,13 +9,14 @@ from typing import Any
 import click
 
 from openclaw.cli.main import NOUNS, TASKS
-from openclaw.core.deferred import difflib, json
+from openclaw.core.deferred import difflib, import_msgspec, json
 from openclaw.core.errors import OpenClawError
 from openclaw.version import __version__
 
 
 def load(module: str, name: str) -> Any:
     """What is called `name` in a module below `openclaw.cli`, which is imported now."""
+    import_msgspec()
     return getattr(importlib.import_module(f"openclaw.cli.{module}"), name)
 
 
@@ -143,33 +144,39 @@ def print_error(message: str, *, as_json: bool) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs a command line; gives the exit code (0 done, 1 failed, 2 usage error, 130 interrupted)."""
-    as_json = "--json" in arguments
     try:
         outcome = root.main(args=list(arguments), prog_name="openclaw", standalone_mode=False)
-        return outcome if isinstance(outcome, int) else 0
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
-    except click.UsageError as error:
-        if as_json:
-            print_error(error.format_message(), as_json=True)
-        else:
-            error.show()
-        return 2
-    except (click.Abort, KeyboardInterrupt):
-        nobody = "nobody is at a terminal to answer: see --help for a way to agree beforehand"
-        click.echo("stopped" if sys.stdin.isatty() else nobody, err=True)
-        return 130
-    except click.ClickException as error:
-        print_error(error.format_message(), as_json=as_json)
-        return 1
-    except OpenClawError as error:
-        print_error(error.message, as_json=as_json)
-        return 1
-    except BrokenPipeError:
-        # The reader closed the pipe, e.g. `head`: not an error, but Python would complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        print_error(f"{where}{error.strerror or error}. Check that the place exists and is yours.", as_json=as_json)
-        return 1
+    except (Exception, KeyboardInterrupt) as error:
+        return explain(error, as_json="--json" in arguments)
+    return outcome if isinstance(outcome, int) else 0
+
+
+def explain(error: BaseException, *, as_json: bool = False) -> int:
+    """Says why a command ended; gives its exit code, and raises what is a bug."""
+    match error:
+        case click.exceptions.Exit():
+            return error.exit_code
+        case click.UsageError():
+            if as_json:
+                print_error(error.format_message(), as_json=True)
+            else:
+                error.show()
+            return 2
+        case click.Abort() | KeyboardInterrupt():
+            nobody = "nobody is at a terminal to answer: see --help for a way to agree beforehand"
+            click.echo("stopped" if sys.stdin.isatty() else nobody, err=True)
+            return 130
+        case click.ClickException():
+            print_error(error.format_message(), as_json=as_json)
+        case OpenClawError():
+            print_error(error.message, as_json=as_json)
+        case BrokenPipeError():
+            # The reader closed the pipe, e.g. `head`: not an error, but Python would complain at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        case OSError():
+            where = f"{error.filename}: " if error.filename else ""
+            print_error(f"{where}{error.strerror or error}. Check that the place exists and is yours.", as_json=as_json)
+        case _:
+            raise error
+    return 1

@@ -1,13 +1,13 @@
 """Updates the installation with the program that made it: pip, uv or pipx. A checkout is its owner's to update."""
 
 import os
-import shutil
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+from openclaw.core.deferred import shutil
 from openclaw.tools.voice.speech import run_program
 
 NAME = "openclaw-py"

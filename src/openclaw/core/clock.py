@@ -31,10 +31,13 @@ def millis(clock: Clock) -> int:
     return round(clock.now() * 1000)
 
 
+_UTC = ("", "UTC", "Etc/UTC")
+
+
 def zone_of(name: str) -> tzinfo:
     """The time zone called `name`; UTC when it is unknown."""
     try:
-        return zoneinfo.ZoneInfo(name) if name else UTC
+        return UTC if name in _UTC else zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         return UTC
 

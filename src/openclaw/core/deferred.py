@@ -4,6 +4,7 @@ Parts of the standard library that few processes use are taken from here: a gate
 carry `imaplib`.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ __all__ = (
     "email_utils",
     "http_client",
     "imaplib",
+    "import_msgspec",
     "json",
     "mimetypes",
     "shlex",
@@ -42,6 +44,18 @@ class Deferred:
         found = getattr(import_module(self._name), attribute)
         setattr(self, attribute, found)  # found without this detour from now on
         return found
+
+
+def import_msgspec() -> None:
+    """Imports msgspec without `typing_extensions`, from which it takes only what Python's own `typing` has as well."""
+    missing = "typing_extensions" not in sys.modules
+    if missing:
+        sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # Python's way to say: there is none
+    try:
+        import_module("msgspec")
+    finally:
+        if missing:
+            del sys.modules["typing_extensions"]
 
 
 if TYPE_CHECKING:

@@ -1,12 +1,12 @@
 """What of a skill's or hook's requirements is missing on this machine."""
 
-import shutil
 import sys
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
 
 from msgspec import Struct
 
+from openclaw.core.deferred import shutil
 from openclaw.extensions.front_matter import Requirements
 
 

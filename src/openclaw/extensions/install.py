@@ -4,7 +4,6 @@ reviewed, then moved into place in one step, or not at all.
 
 import contextlib
 import secrets
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
+from openclaw.core.deferred import shutil
 from openclaw.core.errors import Conflict, InvalidRequest, StateError
 from openclaw.core.progress import Report, no_report
 from openclaw.security.install_scan import ScanFinding

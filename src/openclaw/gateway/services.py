@@ -1,7 +1,6 @@
 """What answers around an `App`: runs, sessions, automation and the gateway's own tools, in dependency order."""
 
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -17,6 +16,7 @@ from openclaw.channels.tools import MessageTool
 from openclaw.config.schema import Config
 from openclaw.config.tools import ConfigTool
 from openclaw.config.update import installation_update
+from openclaw.core.deferred import shutil
 from openclaw.core.keys import SessionKey
 from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.core.tool import Tool

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import secrets
-import shutil
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from openclaw.core.clock import Clock, millis
-from openclaw.core.deferred import shlex
+from openclaw.core.deferred import shlex, shutil
 from openclaw.core.errors import StateError
 from openclaw.core.messages import ToolCall
 from openclaw.core.text import ActionKind

@@ -4,7 +4,6 @@ Bad files never raise: each becomes a diagnostic, and the others load."""
 
 import hashlib
 import os
-import shutil
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -13,6 +12,7 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
+from openclaw.core.deferred import shutil
 from openclaw.core.text import sanitize_line
 from openclaw.extensions.find import package_places, stays_inside
 from openclaw.extensions.front_matter import Malformed

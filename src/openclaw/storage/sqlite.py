@@ -12,8 +12,8 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
-from functools import cached_property, lru_cache
+from contextlib import asynccontextmanager, closing, suppress
+from functools import cached_property, lru_cache, partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Literal, TypeVar, TypeVarTuple
@@ -29,8 +29,8 @@ from openclaw.storage.database import Lease, LeaseLost, Migration, Params, Row, 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 BUSY_TIMEOUT_MS = 10_000
-PRAGMAS = ("synchronous = NORMAL", "foreign_keys = ON", "cache_size = -1000")
-"""At most a megabyte of pages: what a connection drops is still in the system's own cache of files."""
+PRAGMAS = ("synchronous = NORMAL", "foreign_keys = ON", "cache_size = -500")
+"""At most half a megabyte of pages: what a connection drops is still in the system's own cache of files."""
 LARGEST_HERE = 256 * 1024
 """Characters of parameters up to which a write runs on the loop's thread."""
 LONGEST_LOG = 1000
@@ -117,6 +117,18 @@ def _migrate(connection: apsw.Connection, path: Path, migrations: Sequence[Migra
     except BaseException:
         _roll_back(connection)
         raise
+
+
+def _is_earlier(path: Path, migrations: Sequence[Migration]) -> bool:
+    """Whether an earlier program made the database, so that opening it may take long."""
+    if not path.exists():
+        return False
+    try:
+        with closing(apsw.Connection(str(path))) as connection:
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            return bool(migrations) and 0 < _version(connection) < migrations[-1].version
+    except apsw.Error as error:
+        raise _to_state_error(error, path) from error
 
 
 def _refuse_newer(connection: apsw.Connection, path: Path, known: int) -> None:
@@ -247,8 +259,11 @@ class Sqlite:
     owners = None
 
     def __init__(self, path: Path, writer: apsw.Connection, writing: ThreadPoolExecutor) -> None:
+        """`writer` belongs to the loop's thread from now on. It never waits and never checkpoints."""
         self.path = path
-        self._writer = writer
+        self._loop_writer = writer
+        writer.set_busy_timeout(0)
+        writer.set_wal_hook(self._on_commit)
         self._writing = writing
         self._reading = ThreadPoolExecutor(1, "db-read")
         self._reader: apsw.Connection | None = None
@@ -268,12 +283,14 @@ class Sqlite:
         return _connect_reader(self.path)
 
     @cached_property
-    def _loop_writer(self) -> apsw.Connection:
-        """Writes on the loop's thread. It never waits and never checkpoints."""
-        connection = apsw.Connection(str(self.path))
-        connection.set_busy_timeout(0)
-        _prepare(connection)
-        connection.set_wal_hook(self._on_commit)
+    def _writer(self) -> apsw.Connection:
+        """Writes in a thread what is large, and what has to wait for another process."""
+        try:
+            connection = apsw.Connection(str(self.path))
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            _prepare(connection)
+        except apsw.Error as error:
+            raise _to_state_error(error, self.path) from error
         return connection
 
     @classmethod
@@ -282,7 +299,10 @@ class Sqlite:
     ) -> "Sqlite":
         writing = ThreadPoolExecutor(1, "db-write")
         try:
-            writer = await asyncio.get_running_loop().run_in_executor(writing, connect, path, migrations, admit, report)
+            if _is_earlier(path, migrations):
+                bring_up_to_date = partial(connect, path, migrations, admit, report)
+                (await asyncio.get_running_loop().run_in_executor(writing, bring_up_to_date)).close()
+            writer = connect(path, migrations, admit)
         except BaseException:
             writing.shutdown()
             raise
@@ -420,14 +440,14 @@ class Sqlite:
             await self.write_all()
         if self._checkpointing is not None:
             await asyncio.wait({self._checkpointing})
-        for name in ("_loop_reader", "_loop_writer"):
-            if name in self.__dict__:  # created at its first use
-                self.__dict__[name].close()
         if self._reader is not None:
             await self._run_in(self._reading, self._reader.close)
         self._reading.shutdown()
-        # The writer goes last: the last connection to close checkpoints the write-ahead log.
-        await self._run_in(self._writing, self._writer.close)
+        for name in ("_loop_reader", "_writer"):
+            if name in self.__dict__:  # created at its first use
+                self.__dict__[name].close()
+        # The last connection to close checkpoints the write-ahead log, which may take long.
+        await self._run_in(self._writing, self._loop_writer.close)
         self._writing.shutdown()
 
     async def on(self, connection: apsw.Connection | None, work: Callable[[apsw.Connection, *Ts], T], *args: *Ts) -> T:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import shutil
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -12,6 +11,7 @@ from typing import Annotated, Any
 
 from msgspec import Struct, field, structs
 
+from openclaw.core.deferred import shutil
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.sandbox import SANDBOX_HOME, BoundSandbox, SandboxLaunch, SandboxSpec
 from openclaw.core.text import compile_lazily

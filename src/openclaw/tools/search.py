@@ -5,7 +5,6 @@ import hashlib
 import logging
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct, structs
 
-from openclaw.core.deferred import Deferred
+from openclaw.core.deferred import Deferred, shutil
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.secret import is_secret_path
 from openclaw.core.tool import Output, ToolContext, param, tool_spec

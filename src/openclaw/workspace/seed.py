@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import shutil
 import subprocess
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -220,13 +219,12 @@ def read_state(workspace: Path) -> tuple[SetupState, str]:
 
 
 def _git_init(workspace: Path, git: str) -> tuple[bool, str]:
-    program = shutil.which(git)
-    if program is None:
-        return False, ""
     try:
         done = subprocess.run(
-            [program, "init", "--quiet"], cwd=workspace, capture_output=True, timeout=GIT_SECONDS, check=False
+            [git, "init", "--quiet"], cwd=workspace, capture_output=True, timeout=GIT_SECONDS, check=False
         )
+    except FileNotFoundError:  # this machine has none
+        return False, ""
     except (OSError, subprocess.TimeoutExpired):
         return False, "git could not make a repository in the workspace; run `git init` there to keep its history"
     if done.returncode:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from openclaw.cli.gateway.group import gateway_command
+from openclaw.cli.gateway.plain import read_plainly
 from openclaw.gateway import process, running
 from openclaw.testing import TemporaryHome
 from tests import commandline
@@ -75,6 +77,32 @@ def test_strangers_are_not_let_in(home: TemporaryHome) -> None:
     refused = openclaw(home, "gateway", "run", "--bind", "lan", "--auth", "none")
     assert refused.returncode == 1
     assert "set gateway.auth.token (or gateway.auth.password), or set gateway.bind to loopback" in refused.stderr
+
+
+OPTIONS = "--force --verbose --no-console --port 18790 --bind lan --auth password --token t --password p".split()
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--port", "0"], ["--port", "7", "--port", "65535"], OPTIONS, ["--token", "--force"]], ids=" ".join
+)
+def test_a_gateway_is_told_the_same_with_and_without_click(words: list[str]) -> None:
+    parsed = gateway_command.commands["run"].make_context("run", [*words]).params
+    plain = read_plainly(["run", *words])
+    assert plain is not None and plain == read_plainly(words)
+    unsaid = {"safe_mode": "auto", "password_file": None}
+    assert (
+        parsed == {name: False if isinstance(value, bool) else None for name, value in parsed.items()} | unsaid | plain
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    "start|run --help|--help|run more|--port|--port x|--port 65536|--port=1|--token|--safe-mode on|--no_console".split(
+        "|"
+    ),
+)
+def test_what_needs_explaining_is_read_by_click(words: str) -> None:
+    assert read_plainly(words.split()) is None
 
 
 def test_the_token_can_be_asked_for(home: TemporaryHome) -> None:

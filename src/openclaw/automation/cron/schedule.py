@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Literal
-from zoneinfo import ZoneInfo
 
 from msgspec import Meta, Struct
 
-from openclaw.core.deferred import Deferred
+from openclaw.core.deferred import Deferred, zoneinfo
 from openclaw.core.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -90,10 +89,10 @@ def parse_time(text: str, tz: str | None = None, now: int | None = None) -> int:
     return at
 
 
-def load_zone(name: str) -> ZoneInfo:
+def load_zone(name: str) -> "zoneinfo.ZoneInfo":
     """The time zone called `name`."""
     try:
-        return ZoneInfo(name.strip())
+        return zoneinfo.ZoneInfo(name.strip())
     except (KeyError, ValueError, OSError):
         raise InvalidRequest(f"{name!r} is not a time zone: use a name like Europe/Berlin or UTC") from None
 

@@ -1,14 +1,10 @@
-"""`openclaw gateway run`, and the tables of `gateway` and `daemon`."""
+"""The options of `openclaw gateway run`, and the tables of `gateway` and `daemon`."""
 
 from typing import Any
 
 import click
 
-from openclaw.cli.root import Verbs
-from openclaw.core.secret import Secret
-from openclaw.gateway import daemon
-from openclaw.gateway.exposure import ExposureOptions
-from openclaw.process.environment import Environment
+from openclaw.cli.root import Verbs, load
 
 PORT = click.IntRange(0, 65_535)
 VERBS = {
@@ -55,31 +51,11 @@ def gateway_command() -> None:
     help="Start without channels, plugins and cron; auto does so after three crashes within five minutes.",
 )
 @click.option("--no-console", is_flag=True, hidden=True)
-def run(
-    token: str | None,
-    password: str | None,
-    password_file: Any,
-    force: bool,
-    verbose: bool,
-    safe_mode: Any,
-    no_console: bool,
-    **wishes: Any,
-) -> None:
+def run(password_file: Any, **options: Any) -> None:
     """Run the gateway here, until it is stopped."""
-    from openclaw.gateway.serve import compose
-
     if password_file is not None:
-        password = password_file.readline().strip()
-    options = daemon.DaemonOptions(
-        wishes=ExposureOptions(
-            token=Secret(token) if token else None, password=Secret(password) if password else None, **wishes
-        ),
-        force=force,
-        verbose=verbose,
-        console=not no_console,
-        safe_mode=safe_mode,
-    )
-    daemon.run(options, Environment.of_process(), compose)
+        options["password"] = password_file.readline().strip()
+    load("gateway.run", "run_gateway")(**options)
 
 
 @click.group("daemon", cls=Verbs, elsewhere={verb: VERBS[verb] for verb in DAEMON})

@@ -6,7 +6,6 @@ The program has its own tools; what it asks permission for is judged as a call o
 import asyncio
 import json
 import secrets
-import shutil
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
@@ -17,6 +16,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from openclaw.core.clock import Clock
+from openclaw.core.deferred import shutil
 from openclaw.core.errors import BadRequest, OpenClawError, ProviderError, ProviderTimeout, ServerFailed, Unavailable
 from openclaw.core.events import (
     CompactionEnded,

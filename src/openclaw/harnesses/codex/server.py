@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import shutil
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from openclaw.core.deferred import shutil
 from openclaw.core.errors import Unavailable
 from openclaw.core.provider import Endpoint
 from openclaw.core.secret import redact

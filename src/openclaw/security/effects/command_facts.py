@@ -4,12 +4,12 @@ import glob
 import itertools
 import os
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from openclaw.core.deferred import shutil
 from openclaw.core.secret import is_secret_path
 from openclaw.core.text import compile_lazily
 from openclaw.process.environment import hijacks

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import platform
-import shutil
 import struct
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 import openclaw
+from openclaw.core.deferred import shutil
 from openclaw.core.errors import Unavailable
 from openclaw.core.sandbox import RUNTIME, SANDBOX_HOME, TMP, RunningSandbox, SandboxLaunch, SandboxSpec
 from openclaw.storage.atomic import replace_file

@@ -9,7 +9,6 @@ import asyncio
 import hashlib
 import os
 import secrets
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 import openclaw
+from openclaw.core.deferred import shutil
 from openclaw.core.errors import Unavailable
 from openclaw.core.sandbox import RUNTIME, SANDBOX_HOME, TMP, Mount, RunningSandbox, SandboxLaunch, SandboxSpec
 from openclaw.process.child import ask_program

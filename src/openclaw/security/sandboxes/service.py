@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import secrets
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter
@@ -15,7 +14,7 @@ from msgspec import Struct
 
 from openclaw.agent.settings import AgentsSettings, agent_ids
 from openclaw.core.clock import Clock
-from openclaw.core.deferred import Deferred
+from openclaw.core.deferred import Deferred, shutil
 from openclaw.core.errors import ConfigError, InvalidRequest, Unavailable
 from openclaw.core.keys import SessionKey, normalise_agent, parse_session_key
 from openclaw.core.sandbox import (

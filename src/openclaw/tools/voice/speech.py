@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import re
-import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
+from openclaw.core.deferred import shutil
 from openclaw.core.errors import InvalidRequest, Unavailable
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Live, cache_per_settings

@@ -1,9 +1,9 @@
 """Writes down what is said in a sound file: by an OpenAI-compatible endpoint, or by a program on this machine."""
 
-import shutil
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
+from openclaw.core.deferred import shutil
 from openclaw.core.errors import OpenClawError, Unavailable
 from openclaw.core.settings import Live, cache_per_settings
 from openclaw.models.settings import ModelsSettings
