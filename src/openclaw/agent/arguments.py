@@ -39,7 +39,8 @@ def prepare_arguments(
     """
     problems = [f"{name}: {why}" for name, why in absent.items() if arguments.get(name) not in (None, False, "", [])]
     there = {name: value for name, value in arguments.items() if name not in absent} if absent else arguments
-    cleaned = _object(_renamed(there, schema, aliases), schema, "", problems)
+    exact = there.keys() <= schema.get("properties", {}).keys()
+    cleaned = _object(there if exact else _renamed(there, schema, aliases), schema, "", problems)
     if not problems:
         return ArgumentsAccepted(cleaned)
     received = msgspec.json.format(msgspec.json.encode(arguments), indent=2).decode()

@@ -29,12 +29,13 @@ ALIASES = {"bash": "exec", "apply-patch": "apply_patch", "view_image": "image"}
 
 class _Ready(Struct, frozen=True):
     """A valid call; `warning` is added to its result, `perform` does its work in place of the tool, and `earlier` are
-    the calls before it in the reply."""
+    the calls before it in the reply, which has others if it is not `alone`."""
 
     tool: Tool
     args: dict[str, Any]
     warning: str = ""
     perform: Perform | None = None
+    alone: bool = True
     earlier: "tuple[asyncio.Task[None], ...]" = ()
 
 
@@ -203,8 +204,8 @@ class ToolRunner:
             ]
         tasks: list[asyncio.Task[None]] = []
         for asked, call, plan in zip(calls, meant, plans, strict=True):
-            if tasks and isinstance(plan, _Ready):
-                plan = structs.replace(plan, earlier=tuple(tasks))
+            if len(calls) > 1 and isinstance(plan, _Ready):
+                plan = structs.replace(plan, alone=False, earlier=tuple(tasks))
             work = self._run(call, plan, events, steering, asked.name)
             tasks.append(asyncio.create_task(work, name=f"tool:{call.name}:{call.id}"))
         left = len(calls)
@@ -284,7 +285,24 @@ class ToolRunner:
                 report=lambda text: events.put_nowait(ToolUpdated(call, text)),
             )
             output = await self._finished(plan, context, steering)
-        result = structs.replace(self._result(call, output), tool_name=asked)
+        content = tuple(
+            Text(replace_surrogates(block.text)) if isinstance(block, Text) else block for block in output.content
+        )
+        details = output.details
+        try:
+            msgspec.json.encode(details)
+        except (TypeError, ValueError, RecursionError):
+            details = None  # no transcript can store them, and they must not keep the result from being stored
+        result = ToolResult(
+            tool_call_id=call.id,
+            tool_name=asked,
+            content=content or (Text("(no output)"),),
+            details=details,
+            is_error=output.is_error,
+            timestamp=millis(self._clock),
+            origins=output.origins,
+            asks=output.asks,
+        )
         events.put_nowait(ToolEnded(call, result, self._clock.now() - began))
 
     async def _finished(self, plan: _Ready, context: ToolContext, steering: Steering) -> Output:
@@ -341,9 +359,12 @@ class ToolRunner:
         for gate in self._gates:
             if (refusal := await gate.admit(plan.tool, plan.args, context)) is not None:
                 return Output.failed(refusal)
-        async with AsyncExitStack() as alone:
+        if not plan.alone:
+            # The model wrote them together: what one of them reads at once does not count against the others.
+            await asyncio.sleep(0)
+        async with AsyncExitStack() as held:
             for resource in sorted(plan.tool.resources(plan.args, context)):
-                await alone.enter_async_context(self._busy.setdefault(resource, asyncio.Lock()))
+                await held.enter_async_context(self._busy.setdefault(resource, asyncio.Lock()))
             if steering.waiting:
                 return Output.failed(SKIPPED)
             began = await self._labels.before(plan.tool, plan.args, context)
@@ -356,26 +377,6 @@ class ToolRunner:
                 output = _failed({"status": "error", "tool": plan.tool.spec.name, "error": error.message})
             # Truncated before it is wrapped, so that the end marker is never cut off.
             return await self._labels.after(plan.tool, plan.args, context, began, shorten(output, self._cap))
-
-    def _result(self, call: ToolCall, output: Output) -> ToolResult:
-        content = [
-            Text(replace_surrogates(block.text)) if isinstance(block, Text) else block for block in output.content
-        ]
-        details = output.details
-        try:
-            msgspec.json.encode(details)
-        except (TypeError, ValueError, RecursionError):
-            details = None  # no transcript can store them, and they must not keep the result from being stored
-        return ToolResult(
-            tool_call_id=call.id,
-            tool_name=call.name,
-            content=tuple(content) or (Text("(no output)"),),
-            details=details,
-            is_error=output.is_error,
-            timestamp=millis(self._clock),
-            origins=output.origins,
-            asks=output.asks,
-        )
 
 
 def _failed(body: Mapping[str, str], **details: str) -> Output:

@@ -17,7 +17,7 @@ from openclaw.config.source import parse
 from openclaw.config.tree import parse_path
 from openclaw.config.update import UpdateInstallation
 from openclaw.core.errors import InvalidRequest, NotFound
-from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec, tool_spec
+from openclaw.core.tool import ChecksCalls, Effects, Output, ToolContext, ToolSpec, tool_spec
 from openclaw.process.environment import Environment
 from openclaw.tools.base import UNSUPPORTED_PARAMETERS, SimpleTool, json_output, parse_args
 
@@ -63,7 +63,7 @@ def config_spec(*, updates: bool) -> ToolSpec:
     )
 
 
-class ConfigTool(SimpleTool):
+class ConfigTool(SimpleTool, ChecksCalls):
     """`gateway`: reads the configuration, and changes it except where that would weaken the owner's protection."""
 
     spec = config_spec(updates=False)

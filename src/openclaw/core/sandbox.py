@@ -5,7 +5,7 @@ the same files as a command.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol
 
 from msgspec import Struct, field
 
@@ -136,9 +136,7 @@ class BoundSandbox(Struct, frozen=True):
     box: SandboxSpec
 
 
-@runtime_checkable
-class RunsInSandbox(Protocol):
+class RunsInSandbox:
     """A tool with calls that run in a sandbox, whose paths mean files inside it."""
 
-    @property
-    def boxed(self) -> BoundSandbox | None: ...
+    boxed: BoundSandbox | None

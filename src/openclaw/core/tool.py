@@ -5,7 +5,7 @@ from enum import Flag, auto
 from functools import cached_property
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -203,8 +203,10 @@ class Tool(Protocol):
     async def call(self, args: Mapping[str, Any], context: ToolContext) -> Output: ...
 
 
-@runtime_checkable
-class StartsProgram(Protocol):
+# What a tool may be besides: base classes, because each call asks for them, and a protocol takes long to be told.
+
+
+class StartsProgram:
     """A tool whose calls a program on this machine carries out; it may change files, and not say which."""
 
     starts_program: bool
@@ -217,20 +219,19 @@ class PlannedCall(Struct, frozen=True):
     to: tuple[str, ...]
 
 
-@runtime_checkable
-class ProposesCalls(Protocol):
+class ProposesCalls:
     """A tool whose call names others, to be approved together before they are made."""
 
-    def proposed(self, args: Mapping[str, Any]) -> tuple[PlannedCall, ...]: ...
+    def proposed(self, args: Mapping[str, Any]) -> tuple[PlannedCall, ...]:
+        raise NotImplementedError
 
 
-@runtime_checkable
-class ChecksCalls(Protocol):
+class ChecksCalls:
     """A tool that knows before a person is asked whether a call can work."""
 
     def check(self, args: Mapping[str, Any]) -> None:
         """Raises with the reason why a call with these arguments would fail."""
-        ...
+        raise NotImplementedError
 
 
 # Tool servers (MCP).

@@ -30,6 +30,7 @@ from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.core.tool import Effects, Tool, ToolContext
 from openclaw.security.labels import is_verbatim, message_origins, strings
 from openclaw.security.shell import parse_shell
+from openclaw.storage.links import real_path
 from openclaw.storage.locks import shared
 
 # Linux stamps files by its coarse clock, up to 4 ms behind; Python has no name for it.
@@ -148,6 +149,10 @@ class LabelledFiles:
                 continue
             found += [origins for start, end, origins in self._spans if start <= changed <= end]
         return merge_origins(*found)
+
+    def has(self, path: str) -> bool:
+        """Whether a file is in the list, so that its content may have to be looked at."""
+        return path in self._current()
 
     def all(self) -> dict[str, tuple[Origin, ...]]:
         return {path: entry.origins for path, entry in self._current().items()}
@@ -300,8 +305,8 @@ def command_directory(args: Mapping[str, Any], context: ToolContext, box: Sandbo
     """The directory of a command, as a host path."""
     given = str(args.get("workdir") or "")
     if box is not None:
-        return os.path.realpath(_outside(given or ".", box.workdir, box) or box.root)
-    return os.path.realpath(context.workspace / _expanded(given))
+        return real_path(_outside(given or ".", box.workdir, box) or box.root)
+    return real_path(context.workspace / _expanded(given))
 
 
 def _outside(text: str, cwd: str, box: SandboxSpec) -> str | None:
@@ -319,9 +324,9 @@ def argument_paths(args: Mapping[str, Any], context: ToolContext, box: SandboxSp
         found += [each for each in given if isinstance(each, str) and each.strip() and "\0" not in each]
     if box is not None:
         places = [_outside(each.strip(), box.workdir, box) for each in found]
-        return [os.path.realpath(place) for place in places if place is not None]
+        return [real_path(place) for place in places if place is not None]
     plain = [each.strip() for each in found]
-    return [os.path.realpath(context.workspace / (_expanded(each) if each.startswith("~") else each)) for each in plain]
+    return [real_path(context.workspace / (_expanded(each) if each.startswith("~") else each)) for each in plain]
 
 
 def command_files(command: str, cwd: str, box: SandboxSpec | None = None) -> list[str]:
@@ -343,9 +348,9 @@ def command_paths(command: str, cwd: str, box: SandboxSpec | None = None) -> lis
     pieces = [piece for piece in pieces if "\0" not in piece and len(piece) < 4096]
     if box is not None:
         places = [_outside(piece, to_sandbox_path(box, cwd) or box.workdir, box) for piece in pieces]
-        found = [os.path.realpath(place) for place in places if place is not None]
+        found = [real_path(place) for place in places if place is not None]
     else:
-        found = [os.path.realpath(cwd / _expanded(piece)) for piece in pieces]
+        found = [real_path(cwd / _expanded(piece)) for piece in pieces]
     return list(dict.fromkeys(found))
 
 

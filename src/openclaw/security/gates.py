@@ -58,6 +58,7 @@ from openclaw.security.labels import CircuitBreaker, Kind, Table, deletes, read_
 from openclaw.security.labels import decide as labels_decide
 from openclaw.security.run_labels import RunLabels
 from openclaw.security.settings import Ask, Security
+from openclaw.storage.links import real_path
 
 HOOKED = frozenset(
     "commit merge checkout switch pull push rebase am cherry-pick revert stash worktree clone gc add".split()
@@ -456,7 +457,7 @@ class LabelGate(Struct, frozen=True):
         self, tool: Tool, actions: Sequence[ActionKind], args: Mapping[str, Any], context: ToolContext
     ) -> bool:
         """Whether the owner approved a call that is no command with a plan."""
-        paths = [os.path.realpath(path) for path in tool.resources(args, context) if path.startswith("/")]
+        paths = [real_path(path) for path in tool.resources(args, context) if path.startswith("/")]
         where = [*targets(args), *(paths if Effects.WRITES_FILES in tool.effects(args) else ())]
         return self._plan(context).covers(tool.spec.name, actions, where)
 
@@ -473,7 +474,7 @@ class LabelGate(Struct, frozen=True):
                 commands |= {self.inner.exact(line, context) for line in lines}
                 shown += [f"exec {quoted(line)}" for line in lines]
             else:
-                files = {os.path.realpath(context.workspace / Path(each).expanduser()) for each in call.to}
+                files = {real_path(context.workspace / Path(each).expanduser()) for each in call.to}
                 places[call.tool] = places.get(call.tool, frozenset()) | {each.lower() for each in call.to} | files
                 shown += [f"{call.tool} to {', '.join(map(quoted, call.to))}"]
         plan = ApprovedPlan(commands=frozenset(commands), places=places, until=self.clock.now() + PLAN_SECONDS)

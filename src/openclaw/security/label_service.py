@@ -16,12 +16,14 @@ from openclaw.security.effects.places import ProtectedPlaces
 from openclaw.security.external import SOURCE_NAMES, Source, wrap_external_content
 from openclaw.security.file_labels import LabelledFiles, TrustedPaths
 from openclaw.security.gates import ExecGate, LabelGate
+from openclaw.security.label_context import Egress, JobLabels, LabelContext
 from openclaw.security.labels import CircuitBreaker, build_table, copied_origin
 from openclaw.security.note_marks import note_origins
 from openclaw.security.redaction import Redactor
-from openclaw.security.run_labels import Egress, JobLabels, LabelContext, RunLabels
+from openclaw.security.run_labels import RunLabels
 from openclaw.security.settings import EgressBudget, SecuritySettings
 from openclaw.security.undo import MB, JournalBudget, UndoJournal
+from openclaw.storage.links import real_path
 from openclaw.workspace.files import ALWAYS, WHEN_PRESENT
 
 PACKAGE = Path(openclaw.__file__).parent
@@ -60,8 +62,8 @@ class LabelService:
         self._breakers: dict[str, CircuitBreaker] = {}
         self.files = labelled_files(state, sees_work=True)
         self._state = state
-        self._real_state = os.path.realpath(state)
-        self._config = os.path.realpath(config or state / "openclaw.json")
+        self._real_state = real_path(state)
+        self._config = real_path(config or state / "openclaw.json")
         self._reals: dict[Path, str] = {}
         self._egress: dict[str, Egress] = {}
         self._plans: dict[str, ApprovedPlan] = {}
@@ -92,7 +94,7 @@ class LabelService:
 
     def of_file(self, path: Path) -> tuple[Origin, ...]:
         """The origins of a file that becomes a request by itself."""
-        real = os.path.realpath(path)
+        real = real_path(path)
         return tuple(copied_origin(each, real) for each in self.files.of(real))
 
     def labels(
@@ -126,7 +128,7 @@ class LabelService:
         # As they were first seen, so that replacing one with a link later does not make its target trusted.
         for each in own:
             if each not in self._reals:
-                self._reals[each] = os.path.realpath(each.expanduser())
+                self._reals[each] = real_path(each.expanduser())
         reals = [self._reals[each] for each in own]
         # Workspace files that are part of the prompt bring their labels with them.
         listed = self.files.of(*(f"{reals[0]}/{name}" for name in (*ALWAYS, *WHEN_PRESENT)))
@@ -137,7 +139,7 @@ class LabelService:
         protected = self._places.get((path, reals[0]))
         if protected is None:
             protected = self._places[path, reals[0]] = ProtectedPlaces(
-                home=os.path.realpath(self._home),
+                home=real_path(self._home),
                 state=self._real_state,
                 config=self._config,
                 programs=tuple(each for each in path.split(os.pathsep) if each),

@@ -98,9 +98,14 @@ def is_note(path: str, workspace: Path) -> bool:
     )
 
 
+def may_have_marks(path: str) -> bool:
+    """Whether a file, without links, is text that may have marks."""
+    return path.endswith(".md")
+
+
 def note_origins(path: str) -> tuple[Origin, ...]:
     """The labels in a note itself."""
-    if not path.endswith(".md"):
+    if not may_have_marks(path):
         return ()
     try:
         with Path(path).open(encoding="utf-8", errors="replace") as file:

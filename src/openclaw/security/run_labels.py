@@ -3,21 +3,23 @@
 Every result of every tool passes `after`, the one place where untrusted text is sanitised, wrapped and labelled.
 """
 
-import asyncio
 import os
 import secrets
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
-from msgspec import Struct, field, structs
+from msgspec import structs
 
 from openclaw.core.messages import Image, Message, Text, grow
 from openclaw.core.sandbox import SandboxSpec
 from openclaw.core.secret import REDACTED
 from openclaw.core.text import ActionKind, Origin, make_origin, merge_origins, neutralise
 from openclaw.core.tool import Effects, Output, StartsProgram, Tool, ToolContext
+from openclaw.process.tasks import run_in_thread
 from openclaw.security.effects.command_facts import (
     leaves,
     look_harmless,
@@ -29,8 +31,15 @@ from openclaw.security.effects.command_facts import (
 )
 from openclaw.security.effects.forms import only_shows
 from openclaw.security.effects.intent import asked_for, asked_to_change
-from openclaw.security.effects.opens import OpenWatch, changed_files, names_in, other_names, others_directories
-from openclaw.security.effects.places import ProtectedPlaces, is_below, name_place
+from openclaw.security.effects.opens import (
+    OpenWatch,
+    changed_files,
+    has_other_names,
+    names_in,
+    other_names,
+    others_directories,
+)
+from openclaw.security.effects.places import is_below, name_place
 from openclaw.security.effects.reach import may_fetch, schedules
 from openclaw.security.external import (
     PLAIN_TOKENS,
@@ -41,10 +50,7 @@ from openclaw.security.external import (
     wrap_external_content,
 )
 from openclaw.security.file_labels import (
-    CommandAtWork,
     HeardTexts,
-    LabelledFiles,
-    TrustedPaths,
     argument_paths,
     command_directory,
     command_files,
@@ -54,6 +60,7 @@ from openclaw.security.file_labels import (
     only_reads,
     sandbox_of,
 )
+from openclaw.security.label_context import CallStart, JobLabels, LabelContext
 from openclaw.security.labels import (
     CallFacts,
     actions_of,
@@ -69,10 +76,9 @@ from openclaw.security.labels import (
     strings,
     typed_bytes,
 )
-from openclaw.security.note_marks import is_note, mark_note, note_origins
-from openclaw.security.redaction import Redactor, redact_found
-from openclaw.security.undo import UndoJournal
-from openclaw.security.undo_plan import FileBefore
+from openclaw.security.note_marks import is_note, mark_note, may_have_marks, note_origins
+from openclaw.security.redaction import redact_found
+from openclaw.storage.links import real_path
 
 # The labels.
 
@@ -81,47 +87,6 @@ COMMAND_CHARS = 100
 SHORT_ARGUMENT = 5
 MOST_JOBS = 16
 """Background commands that are watched at a time."""
-
-
-class JobLabels(Struct):
-    """What a background command has read so far."""
-
-    origins: tuple[Origin, ...] = ()
-    watch: OpenWatch | None = None
-    began: int = 0
-
-    def close(self) -> None:
-        if self.watch is not None:
-            self.watch.close()
-
-
-class Egress(Struct):
-    """What was sent out since a person last asked for something, by the run and those it set to work."""
-
-    requests: int = 20
-    """Given addresses that may be fetched once untrusted text was read."""
-    bytes: int = 512
-    """Bytes that may be added to the addresses of sites the owner named."""
-    fetched: set[str] = field(default_factory=set)
-    composed: int = 0
-
-    @property
-    def within(self) -> bool:
-        return self.composed <= self.bytes and len(self.fetched) <= self.requests
-
-
-class LabelContext(Struct, frozen=True, kw_only=True):
-    """What a run's labels depend on."""
-
-    files: LabelledFiles
-    places: TrustedPaths
-    journal: UndoJournal
-    redactor: Redactor
-    """Knows the credentials."""
-    jobs: dict[str, JobLabels]
-    """What background commands have read, by name. Shared by all runs of the process."""
-    protected: ProtectedPlaces = ProtectedPlaces()
-    egress: Egress
 
 
 class RunLabels:
@@ -241,7 +206,7 @@ class RunLabels:
         command = args.get("command")
         if not isinstance(command, str) or args.get("env"):
             return False
-        cwd, workspace = command_directory(args, context), os.path.realpath(context.workspace)
+        cwd, workspace = command_directory(args, context), real_path(context.workspace)
         return look_harmless(command, cwd, workspace, self._known.protected) is not None
 
     def command_actions(
@@ -263,7 +228,7 @@ class RunLabels:
             found += ["send"] if leaves(whole, cwd, home) else []
             found += ["schedule"] if schedules(whole) else []
         if open_policy and not only_shows(command, cwd, home):
-            workspace = os.path.realpath(context.workspace)
+            workspace = real_path(context.workspace)
             named = paths_in(command, cwd, home) if box is None else command_paths(command, cwd, box)
             found += ["write-instructions"] if any(is_instruction(path, workspace) for path in named) else []
         if box is not None:
@@ -289,7 +254,7 @@ class RunLabels:
 
     def is_asked_change(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, deletes: bool) -> bool:
         """Whether the owner asked himself, in what he said last, to delete or to write exactly these files."""
-        roots = ((os.path.realpath(context.workspace), ""), (self._known.protected.home, "~/"))
+        roots = ((real_path(context.workspace), ""), (self._known.protected.home, "~/"))
         paths = [path for path in tool.resources(args, context) if path.startswith("/")]
         names = [
             [path, *(before + path[len(root) + 1 :] for root, before in roots if is_below(path, root))]
@@ -341,7 +306,7 @@ class RunLabels:
         if isinstance(command, str):
             self._known.files.clear(self.programs_in(tool, command, args, context))
 
-    async def before(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> "CallStart":
+    async def before(self, tool: Tool, args: Mapping[str, Any], context: ToolContext) -> CallStart:
         """Snapshots files for undo and labels them before anything is written, so that a crash loses neither."""
         effects, files = tool.effects(args), self._known.files
         if Effects.RUNS_CODE in effects:
@@ -349,28 +314,39 @@ class RunLabels:
             if not isinstance(command, str):
                 # What it runs may change any file, and does not say which.
                 return CallStart(at=files.now() if self.origins else 0)
-            self._known.journal.ran(context.run_id, context.session_key, command)
-            work = await asyncio.to_thread(files.begin)
-            # What nobody agreed to may go on by itself after its end.
-            if self.origins and context.call_id not in self._vouched and not self.is_harmless(args, context):
-                files.seal()
-            watch = await asyncio.to_thread(self._watch, command_directory(args, context, sandbox_of(tool, args)))
-            return CallStart(at=files.now(), watch=watch, work=work)
+            return await run_in_thread(partial(self._begin_command, tool, command, args, context))
         if isinstance(tool, StartsProgram) and tool.starts_program:
-            await asyncio.to_thread(files.begin)
-            files.seal()
-            return CallStart(at=files.now())
+            return await run_in_thread(self._begin_program)
         if Effects.WRITES_FILES not in effects:
             return CallStart()
         paths = sorted(path for path in tool.resources(args, context) if path.startswith("/"))
         if not paths:  # a plugin's tool does not say which
-            return CallStart(at=await asyncio.to_thread(files.now) if self.origins else 0)
-        kept = await asyncio.to_thread(
-            self._known.journal.keep, context.run_id, context.session_key, tool.spec.name, paths
-        )
+            return CallStart(at=files.now() if self.origins else 0)
+        return await run_in_thread(partial(self._begin_change, tool, paths, context))
+
+    def _begin_program(self, stop: Event) -> CallStart:
+        files = self._known.files
+        files.begin()
+        files.seal()
+        return CallStart(at=files.now())
+
+    def _begin_command(
+        self, tool: Tool, command: str, args: Mapping[str, Any], context: ToolContext, stop: Event
+    ) -> CallStart:
+        files = self._known.files
+        self._known.journal.ran(context.run_id, context.session_key, command)
+        work = files.begin()
+        # What nobody agreed to may go on by itself after its end.
+        if self.origins and context.call_id not in self._vouched and not self.is_harmless(args, context):
+            files.seal()
+        watch = self._watch(command_directory(args, context, sandbox_of(tool, args)))
+        return CallStart(at=files.now(), watch=watch, work=work)
+
+    def _begin_change(self, tool: Tool, paths: Sequence[str], context: ToolContext, stop: Event) -> CallStart:
+        kept = self._known.journal.keep(context.run_id, context.session_key, tool.spec.name, paths)
         labelled = self.origins if context.call_id not in self._vouched else ()
         if labelled:
-            await asyncio.to_thread(files.mark, paths, labelled)
+            self._known.files.mark(paths, labelled)
         return CallStart(paths=tuple(paths), kept=kept, origins=labelled)
 
     def _watch(self, cwd: str) -> OpenWatch:
@@ -381,15 +357,13 @@ class RunLabels:
     # After a call.
 
     async def after(
-        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, began: "CallStart", output: Output
+        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, began: CallStart, output: Output
     ) -> Output:
         """The result as the model may read it, labelled."""
-        if began.paths:
-            await asyncio.to_thread(self._settle, tool, context, began, output)
-        brought = await asyncio.to_thread(self._brought, tool, args, context, began, output)
-        if began.at:
-            running = (output.details or {}).get("status") == "running"
-            await asyncio.to_thread(self._left, tool, args, context, began, brought, running)
+        if self._is_told_at_once(tool, args, began, output):
+            brought = self._brought(tool, args, context, began, output)
+        else:
+            brought = await run_in_thread(partial(self._look_after, tool, args, context, began, output))
         # A silent download labels the files it leaves; what the model reads of it is ours.
         found = () if output.own else brought
         output = self._cleaned(tool, args, context, output, found)
@@ -410,12 +384,23 @@ class RunLabels:
             self._public += [text] if found else []
         return output
 
+    def _look_after(
+        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, began: CallStart, output: Output, stop: Event
+    ) -> tuple[Origin, ...]:
+        """Labels the files that a call left; gives the untrusted origins of its result."""
+        if began.paths:
+            self._settle(tool, context, began, output)
+        brought = self._brought(tool, args, context, began, output)
+        if began.at:
+            self._left(tool, args, context, began, brought, (output.details or {}).get("status") == "running")
+        return brought
+
     def _left(
         self,
         tool: Tool,
         args: Mapping[str, Any],
         context: ToolContext,
-        began: "CallStart",
+        began: CallStart,
         brought: Sequence[Origin],
         running: bool,
     ) -> None:
@@ -435,8 +420,20 @@ class RunLabels:
             watch = began.watch
             files.finish(began.work, files.all() if watch is None or watch.blind or watch.lost else watch.opened())
 
+    def _is_told_at_once(self, tool: Tool, args: Mapping[str, Any], began: CallStart, output: Output) -> bool:
+        """Whether no file has to be read and no directory searched after a call, so that no thread is needed."""
+        effects = tool.effects(args)
+        if began.paths or began.at or Effects.RUNS_CODE in effects or isinstance(args.get("sessionId"), str):
+            return False
+        if Effects.READS_FILES not in effects:
+            return True
+        if len(output.touched) != 1 or output.listed:
+            return False
+        real = real_path(output.touched[0])
+        return not (may_have_marks(real) or self._known.files.has(real) or has_other_names(real))
+
     def _brought(
-        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, began: "CallStart", output: Output
+        self, tool: Tool, args: Mapping[str, Any], context: ToolContext, began: CallStart, output: Output
     ) -> tuple[Origin, ...]:
         """The untrusted origins of a result."""
         effects = tool.effects(args)
@@ -516,7 +513,7 @@ class RunLabels:
 
     def _origins_of(self, path: str, *, name_only: bool = False) -> tuple[Origin, ...]:
         """The origins of a file: by location, by the list of labelled files, and of its text by marks in a note."""
-        real = os.path.realpath(path)
+        real = real_path(path)
         written = [copied_origin(each, real) for each in self._known.files.of(real)]
         marked = () if name_only else note_origins(real)
         places = self._known.places
@@ -529,7 +526,7 @@ class RunLabels:
         roots = [root for root in self._known.places.own if root != self._known.places.package]
         return [root for root in dict.fromkeys((*roots, *more)) if not any(is_below(root, other) for other in roots)]
 
-    def _settle(self, tool: Tool, context: ToolContext, began: "CallStart", output: Output) -> None:
+    def _settle(self, tool: Tool, context: ToolContext, began: CallStart, output: Output) -> None:
         """Settles the labels of written files: notes carry theirs inside, unchanged files lose theirs."""
         files, journal = self._known.files, self._known.journal
         for path in began.paths:
@@ -549,15 +546,8 @@ class RunLabels:
     def _cleaned(
         self, tool: Tool, args: Mapping[str, Any], context: ToolContext, output: Output, found: tuple[Origin, ...]
     ) -> Output:
-        name, effects, command = tool.spec.name, tool.effects(args), args.get("command")
-        # What certainly is a credential in files and in command output is blotted out, unless the owner named the file.
-        blot = bool(effects & (Effects.READS_FILES | Effects.RUNS_CODE)) and Effects.FETCHES not in effects
-        if blot and self._owner:
-            box = sandbox_of(tool, args)
-            paths = [*output.touched, *argument_paths(args, context, box)]
-            if isinstance(command, str):
-                paths += command_files(command, command_directory(args, context, box), box)
-            blot = not any(is_named(path, self._owner) and not Path(path).is_dir() for path in paths)
+        name, effects = tool.spec.name, tool.effects(args)
+        shows_files = bool(effects & (Effects.READS_FILES | Effects.RUNS_CODE)) and Effects.FETCHES not in effects
         source: Source = name if name in SOURCE_NAMES else "unknown"
         content: list[Text | Image] = []
         for block in output.content:
@@ -566,7 +556,13 @@ class RunLabels:
                 continue
             known = self._known.redactor.pattern
             text = block.text if known is None else known.sub(REDACTED, block.text)
-            text = redact_found(text) if blot else text
+            # What certainly is a credential in files and in command output is blotted out, unless its file was named.
+            if (
+                shows_files
+                and (blotted := redact_found(text)) != text
+                and not self._is_file_named(tool, args, context, output)
+            ):
+                text = blotted
             if output.enclosed:
                 content.append(Text(text))
             elif found and text.strip():
@@ -576,16 +572,15 @@ class RunLabels:
                 content.append(Text(PLAIN_TOKENS.sub(REMOVED_TOKEN, neutralise(text))))
         return structs.replace(output, content=tuple(content), origins=found)
 
-
-class CallStart(Struct, frozen=True, kw_only=True):
-    """The state noted before a call."""
-
-    paths: tuple[str, ...] = ()
-    kept: Mapping[str, FileBefore] = {}
-    origins: tuple[Origin, ...] = ()
-    at: int = 0
-    watch: OpenWatch | None = None
-    work: CommandAtWork | None = None
+    def _is_file_named(self, tool: Tool, args: Mapping[str, Any], context: ToolContext, output: Output) -> bool:
+        """Whether the owner named a file that a call shows."""
+        if not self._owner:
+            return False
+        box, command = sandbox_of(tool, args), args.get("command")
+        paths = [*output.touched, *argument_paths(args, context, box)]
+        if isinstance(command, str):
+            paths += command_files(command, command_directory(args, context, box), box)
+        return any(is_named(path, self._owner) and not Path(path).is_dir() for path in paths)
 
 
 def _about(args: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from openclaw.skills.find import FILE, Skill
 from openclaw.skills.gate import ListedSkill, SkillList
 from openclaw.skills.settings import SkillEntrySettings, SkillsSettings
 from openclaw.storage.digests import Hasher, Unverifiable
+from openclaw.storage.links import real_path
 
 PATH_ARGUMENTS = ("path", "file_path", "filePath", "file", "paths", "workdir", "cwd")
 # Other programs' tool names, as ours.
@@ -68,16 +69,20 @@ class SkillGuard(Struct):
     home: Path
     read: dict[str, Skill] = field(default_factory=dict)
     """The skills whose SKILL.md was read in this run, by directory."""
+    by_directory: dict[str, ListedSkill] = field(default_factory=dict)
+    """All of them, made at the first call: most turns have none."""
 
     def rule(self, tool: str, effects: Effects, args: Mapping[str, Any], workspace: Path) -> Ruling:
         """Decides on a call before it happens."""
         paths = self._paths(args, workspace)
-        by_directory = {item.skill.base_dir: item for item in self.skills.items}
-        touched = [
-            (path, by_directory[owner])
-            for path in paths
-            if (owner := next((each for each in (path, *map(str, Path(path).parents)) if each in by_directory), None))
-        ]
+        if not self.by_directory:
+            self.by_directory = {item.skill.base_dir: item for item in self.skills.items}
+        touched: list[tuple[str, ListedSkill]] = []
+        for path in paths:
+            above, below = path, ""
+            while above != below and above not in self.by_directory:
+                above, below = os.path.dirname(above), above  # noqa: PTH120 (asked for every directory above)
+            touched += [(path, self.by_directory[above])] if above in self.by_directory else []
         for path, item in touched:
             ruling = self._touch(path, item, effects)
             if ruling is not None:
@@ -135,7 +140,7 @@ class SkillGuard(Struct):
     def _resolved(self, reference: str, skill: Skill) -> str:
         text = reference.replace("{baseDir}", skill.base_dir)
         home = re.match(r"(?:\$\{?HOME\}?|~)(?=/)", text)
-        return os.path.realpath(Path(skill.base_dir, f"{self.home}{text[home.end() :]}" if home else text))
+        return real_path(Path(skill.base_dir, f"{self.home}{text[home.end() :]}" if home else text))
 
     def _paths(self, args: Mapping[str, Any], workspace: Path) -> list[str]:
         """Every path a call names, links resolved."""
@@ -149,7 +154,7 @@ class SkillGuard(Struct):
             base = workspace / self._expanded(workdir) if isinstance(workdir, str) else workspace
             given += [str(base / self._expanded(word)) for word in _words(args["command"])]
         expanded = [self.home / text[2:] if text.startswith("~/") else text for text in given if "\0" not in text]
-        return list(dict.fromkeys(os.path.realpath(workspace / path) for path in expanded))
+        return list(dict.fromkeys(real_path(workspace / path) for path in expanded))
 
     def _expanded(self, text: str) -> Path:
         return self.home / text[2:] if text.startswith("~/") else Path(text)

@@ -13,7 +13,7 @@ from msgspec import Struct, field, structs
 
 from openclaw.core.deferred import shutil
 from openclaw.core.errors import InvalidRequest, StateError
-from openclaw.core.sandbox import SANDBOX_HOME, BoundSandbox, SandboxLaunch, SandboxSpec
+from openclaw.core.sandbox import SANDBOX_HOME, BoundSandbox, RunsInSandbox, SandboxLaunch, SandboxSpec
 from openclaw.core.text import compile_lazily
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec, param, properties_of, tool_spec
 from openclaw.process import group
@@ -187,7 +187,7 @@ def _spec(*, lasting: bool, boxed: bool) -> ToolSpec:
     return tool_spec("exec", "Exec", summary, about, properties, "command", aliases=aliases, rare=rare)
 
 
-class ExecTool(ArgsTool[ExecArgs]):
+class ExecTool(ArgsTool[ExecArgs], RunsInSandbox):
     """The `exec` tool. `env` is inherited unchanged, so it must contain no credentials (see `safe_env`).
 
     Without a `background` every command is awaited: nothing could manage it later.

@@ -18,6 +18,7 @@ from openclaw.core.deferred import difflib
 from openclaw.core.errors import InvalidRequest, NotFound, OpenClawError, StateError
 from openclaw.core.text import compile_lazily
 from openclaw.storage.atomic import sync_directory
+from openclaw.storage.links import real_path
 
 MAX_LISTED = 5000
 
@@ -31,7 +32,7 @@ _UNPRINTABLE = compile_lazily("[\x00-\x1f\x7f\u0085\u2028\u2029\ud800-\udfff]")
 
 def resolve_links(path: Path) -> Path:
     """`path` with every symlink resolved, as far as it exists."""
-    return Path(os.path.realpath(path))
+    return Path(real_path(path))
 
 
 def resolve_path(raw: str, workspace: Path, *, workspace_only: bool = False, creating: bool = False) -> Path:

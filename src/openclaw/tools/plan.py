@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct
 
 from openclaw.core.errors import InvalidRequest
-from openclaw.core.tool import Output, PlannedCall, ToolContext, param, tool_spec
+from openclaw.core.tool import Output, PlannedCall, ProposesCalls, ToolContext, param, tool_spec
 from openclaw.tools.base import ArgsTool, parse_args
 
 MOST_STEPS = 50
@@ -35,7 +35,7 @@ class PlanArgs(Struct, frozen=True):
     ] = ()
 
 
-class UpdatePlan(ArgsTool[PlanArgs]):
+class UpdatePlan(ArgsTool[PlanArgs], ProposesCalls):
     """The `update_plan` tool: the plan is its arguments, so clients show it from the call itself."""
 
     args_type = PlanArgs

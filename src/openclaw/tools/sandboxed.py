@@ -11,7 +11,7 @@ from msgspec import structs
 
 from openclaw.core.errors import InvalidRequest, Unavailable
 from openclaw.core.messages import Image
-from openclaw.core.sandbox import BoundSandbox, to_host_path, to_sandbox_path
+from openclaw.core.sandbox import BoundSandbox, RunsInSandbox, to_host_path, to_sandbox_path
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
 from openclaw.process.child import start_subprocess
 from openclaw.process.worker import PIPES, Worker, WorkerSpec
@@ -70,8 +70,10 @@ class SandboxWorkers:
         self._open.clear()
 
 
-class SandboxedTool(ArgsTool[dict[str, Any]]):
+class SandboxedTool(ArgsTool[dict[str, Any]], RunsInSandbox):
     """A file tool whose calls run in a sandbox."""
+
+    boxed: BoundSandbox
 
     errors_quote = True
 

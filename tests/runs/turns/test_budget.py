@@ -32,8 +32,8 @@ TURN = Budget(calls=1_570, statements=23, commits=4, writes=3, syncs=0, trips=0,
 """Of a turn of a conversation, however long: two commits, and two more where the machine is slow to get there."""
 MORE_FOR_A_MESSAGE = 3
 """Calls for each message that was said before: the scripted model looks at each, and nothing else does."""
-TOOL_CALL = Budget(calls=1_620, statements=11, commits=3, writes=2, syncs=0, trips=2, blocks=120)
-"""What a call of a tool adds to it, the model's next answer included; `read` and its labels are in threads."""
+TOOL_CALL = Budget(calls=1_250, statements=11, commits=3, writes=2, syncs=0, trips=1, blocks=120)
+"""What a call of a tool adds to it, the model's next answer included; `read` is in a thread."""
 SESSIONS, MOST_GROWTH = 30, 1 << 20
 """Of so many conversations, when their text has grown by 2.6 MiB, which unbounded would be there several times."""
 LAYERS = 5
@@ -53,13 +53,14 @@ class Cost:
 
     def __init__(self, trips: Counting) -> None:
         self._trips = trips
-        self._counts = dict.fromkeys(("calls", "statements", "commits", "writes", "syncs"), 0)
+        self._counts = dict.fromkeys(("calls", "statements", "commits", "writes", "syncs", "errands"), 0)
 
     def _enter(self, frame: FrameType, event: str, arg: Any) -> None:
         counts = self._counts
         if event == "call":
             counts["calls"] += 1
             counts["commits"] += frame.f_code.co_name == "_on_commit"
+            counts["errands"] += frame.f_code.co_qualname == "WorkThreads.start"
         elif event == "c_call":
             name = getattr(arg, "__qualname__", "")
             counts["statements"] += name == "Connection.execute"
@@ -77,7 +78,8 @@ class Cost:
     def __exit__(self, *ended: object) -> None:
         sys.setprofile(None)
         gc.collect()
-        self._counts |= {"trips": self._trips.trips - self._began, "blocks": sys.getallocatedblocks() - self._blocks}
+        trips = self._trips.trips - self._began + self._counts.pop("errands")
+        self._counts |= {"trips": trips, "blocks": sys.getallocatedblocks() - self._blocks}
 
     def of(self, turns: int) -> Budget:
         return Budget({name: count / turns for name, count in self._counts.items()})

@@ -18,6 +18,7 @@ from openclaw.security.effects.places import ProtectedPlaces, is_below, name_pla
 from openclaw.security.effects.reach import NETWORK_CODE, hides_code, may_fetch
 from openclaw.security.effects.shell_words import commands_to_us, module_of
 from openclaw.security.labels import writing
+from openclaw.storage.links import real_path
 
 SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/", "/nix/", "/gnu/")
 _PIECES = compile_lazily(r"[\s=;&|<>()`\"',{}]+")
@@ -38,12 +39,12 @@ def look_harmless(command: str, cwd: str, workspace: str, places: ProtectedPlace
     path = os.pathsep.join(places.programs)
     for name in set(found.programs):
         where = shutil.which(name, path=path)
-        if where is None or not os.path.realpath(where).startswith(SYSTEM):
+        if where is None or not real_path(where).startswith(SYSTEM):
             return None
     if found.git and git_runs(found.cwd, commits=found.commits):
         return None
     for each in found.writes:
-        real = os.path.realpath(each)
+        real = real_path(each)
         if writing(real, workspace) != "write" or name_place(real, places):
             return None
     return found if not any(_shows_secret(each) for each in found.reads) else None
@@ -52,7 +53,7 @@ def look_harmless(command: str, cwd: str, workspace: str, places: ProtectedPlace
 def _shows_secret(path: str) -> bool:
     """Whether a file, or one that a wildcard stands for, usually holds credentials."""
     paths = glob.iglob(path) if glob.has_magic(path) else (path,)  # noqa: PTH207 (absolute, with wildcards anywhere)
-    return any(is_secret_path(os.path.realpath(each)) for each in itertools.islice(paths, MOST_MATCHED))
+    return any(is_secret_path(real_path(each)) for each in itertools.islice(paths, MOST_MATCHED))
 
 
 def git_runs(cwd: str, *, commits: bool = False) -> str:
@@ -119,7 +120,7 @@ def paths_in(command: str, cwd: str, home: str) -> Iterator[str]:
             continue
         piece = home + piece[1:] if piece == "~" or piece.startswith("~/") else piece
         for folder in folders:
-            yield os.path.realpath(os.path.join(folder, piece))  # noqa: PTH118
+            yield real_path(os.path.join(folder, piece))  # noqa: PTH118
 
 
 def _folders(command: str, cwd: str, home: str) -> list[str]:
@@ -274,7 +275,7 @@ def programs_of(
     named = [path for path in named if not path.startswith(SYSTEM)]
     # A directory can be entered, not run: copying or listing one starts nothing.
     files = [path for path in named if Path(path).is_file()]
-    folders = [os.path.realpath(each) for each in _folders(re.sub(r"\$\{?HOME\}?", home, command), cwd, home)]
+    folders = [real_path(each) for each in _folders(re.sub(r"\$\{?HOME\}?", home, command), cwd, home)]
     settings = [path for each in folders for path in _git_settings(each)] if re.search(r"\bgit\b", command) else []
     if _RUNNERS.search(command) is None:
         return [*settings, *(path for path in files if os.access(path, os.X_OK))]

@@ -152,11 +152,8 @@ def other_names(path: str, roots: Iterable[str], listed: Iterable[str]) -> list[
 
     No watch on a directory sees that a file in it was linked.
     """
-    try:
-        about = os.stat(path)  # noqa: PTH116 (links are resolved)
-    except (OSError, ValueError):
-        return []
-    if about.st_nlink < 2 or not stat.S_ISREG(about.st_mode):
+    about = _linked_twice(path)
+    if about is None:
         return []
     near = [f"{place}/{name}" for root in roots for place in others_directories(root) for name in _twins(place, about)]
     found = []
@@ -165,6 +162,19 @@ def other_names(path: str, roots: Iterable[str], listed: Iterable[str]) -> list[
             if each != path and os.path.samestat(os.stat(each), about):  # noqa: PTH116
                 found.append(each)
     return found
+
+
+def has_other_names(path: str) -> bool:
+    """Whether a file has several names, wherever they are."""
+    return _linked_twice(path) is not None
+
+
+def _linked_twice(path: str) -> os.stat_result | None:
+    try:
+        about = os.stat(path)  # noqa: PTH116 (links are resolved)
+    except (OSError, ValueError):
+        return None
+    return about if about.st_nlink > 1 and stat.S_ISREG(about.st_mode) else None
 
 
 def _twins(place: str, about: os.stat_result) -> list[str]:

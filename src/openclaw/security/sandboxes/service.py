@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -42,6 +41,7 @@ from openclaw.security.tool_policy import (
     resolve_elevation,
     tool_settings,
 )
+from openclaw.storage.links import real_path
 from openclaw.tools.settings import ToolsSettings
 
 if TYPE_CHECKING:
@@ -219,8 +219,8 @@ class SandboxService:
         home, state = str(self._home), str(self._state)
         mounts = policy.mounts(rules.binds, home=home, state=state)
         for mount in mounts:
-            real = os.path.realpath(mount.source)
-            if why := policy.refused_source(real, home=os.path.realpath(home), state=os.path.realpath(state)):
+            real = real_path(mount.source)
+            if why := policy.refused_source(real, home=real_path(home), state=real_path(state)):
                 raise ConfigError(f"sandbox.docker.binds: {mount.source} leads to {real}, which {why}")
         return list(mounts)
 

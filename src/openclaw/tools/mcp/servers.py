@@ -27,6 +27,7 @@ from openclaw.core.tool import (
     OfferedTool,
     Output,
     ServerResult,
+    StartsProgram,
     Tool,
     ToolContext,
     ToolSpec,
@@ -47,7 +48,7 @@ SHOWN = 400
 DESCRIPTION = 1_500
 
 
-class McpTool:
+class McpTool(StartsProgram):
     """A tool as accepted. If its server describes it differently by now, a person is asked first."""
 
     def __init__(self, name: str, offered: OfferedTool, server: "ConfiguredServer", approver: Approver) -> None:
