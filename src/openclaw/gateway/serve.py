@@ -24,6 +24,7 @@ from openclaw.plugins.registry import PluginRegistry, start_plugins
 from openclaw.process.tasks import supervise
 from openclaw.protocol.events import EventBus
 from openclaw.protocol.rpc import MethodRegistry
+from openclaw.runs.events import RunEvent, RunPhase, RunSettled
 from openclaw.runs.hooks.calls import ChildHooks
 from openclaw.runs.hooks.runs import HookFileSubscriber, RunHooks
 from openclaw.runs.projection import EventProjection
@@ -31,6 +32,7 @@ from openclaw.runs.recovery import Diagnosis, StuckLimits, StuckMonitor, report_
 from openclaw.runs.worker import RunService
 from openclaw.security.pending import PendingApprovals, tell_asked, tell_resolved
 from openclaw.storage.database import Database, LeaseLost
+from openclaw.workspace.history import WorkspaceHistories
 
 if TYPE_CHECKING:
     from openclaw.gateway.cluster.service import ClusterService
@@ -178,13 +180,23 @@ def _by_itself(
     bus, clock = app.bus, app.clock
     yield "pairing requests", partial(publish_requests, app.db, api.pairing, bus, clock)
     yield "setup codes", partial(publish_setups, app.db, bus, clock)
-    yield "file versions", partial(api.histories.follow, bus)
+    services.publish.subscribe(partial(_look_at_files, api.histories), RunPhase, RunSettled)
+    yield "file versions", api.histories.keep
     if not launch.safe:
         yield "channels", api.channels.keep
         yield "approvals on channels", api.approvals.keep
     yield "stuck sessions", _stuck_monitor(app.live, clock, services.runs, questions, bus).keep
     yield "notes", app.memories.follow
     yield "keys and model servers", partial(app.models.watch, bus, clock)
+
+
+def _look_at_files(histories: WorkspaceHistories, said: RunEvent) -> None:
+    """Notices what was changed before a run, and by it."""
+    match said.event:
+        case RunPhase(phase="preparing_context"):
+            histories.look(said.key.agent, "elsewhere")
+        case RunSettled():
+            histories.look(said.key.agent, "run")
 
 
 async def _start_plugins(plugins: PluginRegistry, hooks: RunHooks, port: int) -> None:

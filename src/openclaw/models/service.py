@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from operator import is_
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -214,7 +215,7 @@ class ModelService:
     def model_set(self, agent_id: str) -> ModelSet:
         """The models as this agent sees them."""
         now = (self._agents.current, self._models.current, self._auth.current, self._variables.current)
-        if not self._sets_for or any(one is not other for one, other in zip(now, self._sets_for, strict=True)):
+        if not self._sets_for or not all(map(is_, now, self._sets_for)):
             self._sets, self._sets_for = {}, now
         if agent_id not in self._sets:
             self._addresses.settle(now[1])

@@ -84,6 +84,8 @@ class BusListener:
 class EventBus:
     def __init__(self) -> None:
         self._listeners: set[BusListener] = set()
+        self._of: dict[str, tuple[BusListener, ...]] = {}
+        """Who hears an event of this name; found anew when somebody comes or goes."""
 
     def publish(
         self,
@@ -100,8 +102,12 @@ class EventBus:
 
     def put(self, notice: BusEvent, *, here: bool = True) -> None:
         """Publishes an event as it is."""
-        for listener in self._listeners:
-            if (here or listener.everywhere) and (not listener.only or notice.event in listener.only):
+        listeners = self._of.get(notice.event)
+        if listeners is None:
+            listeners = tuple(each for each in self._listeners if not each.only or notice.event in each.only)
+            self._of[notice.event] = listeners
+        for listener in listeners:
+            if here or listener.everywhere:
                 listener.put(notice)
 
     @contextmanager
@@ -114,7 +120,9 @@ class EventBus:
         """
         listener = BusListener(only, everywhere=everywhere, arrived=arrived)
         self._listeners.add(listener)
+        self._of.clear()
         try:
             yield listener
         finally:
             self._listeners.discard(listener)
+            self._of.clear()

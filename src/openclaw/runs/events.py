@@ -70,6 +70,8 @@ class RunPublisher:
     def __init__(self, *subscribers: Callable[[RunEvent], None]) -> None:
         self._subscribers = list(subscribers)
         self._some: dict[type, list[Callable[[RunEvent], None]]] = {}
+        self._of_kind: dict[type, tuple[Callable[[RunEvent], None], ...]] = {}
+        """Who hears the events of a type: those who hear all, then those who hear some."""
         self._of_run: dict[str, list[Callable[[RunEvent], None]]] = {}
         self._of_replies: list[Callable[[RunEvent], None]] = []
         self._of_children: list[Callable[[RunEvent], None]] = []
@@ -80,6 +82,7 @@ class RunPublisher:
             self._some.setdefault(kind, []).append(subscriber)
         if not kinds:
             self._subscribers.append(subscriber)
+        self._of_kind.clear()
 
     def subscribe_to_replies(self, subscriber: Callable[[RunEvent], None]) -> None:
         """From now on `subscriber` hears of every run that begins, on any node, and whose answer goes to a channel."""
@@ -115,9 +118,10 @@ class RunPublisher:
         if followers:
             for subscriber in tuple(followers):
                 subscriber(event)
-        for subscriber in self._subscribers:
-            subscriber(event)
-        for subscriber in self._some.get(kind, ()):
+        subscribers = self._of_kind.get(kind)
+        if subscribers is None:
+            subscribers = self._of_kind[kind] = (*self._subscribers, *self._some.get(kind, ()))
+        for subscriber in subscribers:
             subscriber(event)
         if kind in _BEGINNINGS and isinstance(event.event, RunAccepted | RunResumed):
             replies = self._of_replies if event.event.request.reply_to is not None else ()

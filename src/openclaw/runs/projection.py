@@ -112,12 +112,13 @@ class EventProjection:
         match told.event:
             case TextShaped(text=text):
                 return self._text(told, run, text)
-            case RunResumed(request=request):
-                run.alert = request.alert
-                return []
-            case RunAccepted(queued=queued, request=request):
-                run.alert = request.alert
-                return [_changed(told, run, reason="send", queued=queued)]
+            case RunPhase(phase=phase):
+                return _status(told, run, phase)
+            case RecordedEvent():
+                if run.alert is not None:
+                    run.held.append(self._recorded(told, run, told.event))
+                    return []
+                return [self._recorded(told, run, told.event)]
             case ModelCalled(provider=provider, model=model):
                 start: list[BusEvent] = []
                 if not run.began:
@@ -127,8 +128,12 @@ class EventProjection:
                     start.append(_changed(told, run, phase="start"))
                 data = {"phase": "model", "provider": provider, "model": model}
                 return [*start, _agent(told, run, "lifecycle", data)]
-            case RunPhase(phase=phase):
-                return _status(told, run, phase)
+            case RunAccepted(queued=queued, request=request):
+                run.alert = request.alert
+                return [_changed(told, run, reason="send", queued=queued)]
+            case RunResumed(request=request):
+                run.alert = request.alert
+                return []
             case ThoughtShaped(text=text):
                 run.thought = (run.thought + text)[-THOUGHT_CHARS:]
                 return [_agent(told, run, "thinking", {"text": run.thought, "delta": text})]
@@ -170,11 +175,6 @@ class EventProjection:
             case SessionRepaired(problems=problems):
                 mended = [{"kind": problem.kind, "detail": problem.detail} for problem in problems]
                 return [_agent(told, run, "lifecycle", {"phase": "repaired", "problems": mended})]
-            case RecordedEvent():
-                if run.alert is not None:
-                    run.held.append(self._recorded(told, run, told.event))
-                    return []
-                return [self._recorded(told, run, told.event)]
             case RunEnded(stop_reason=reason):
                 data = {"phase": "finishing", "stopReason": reason, "aborted": reason == "aborted", "endedAt": told.at}
                 return [*self._sip(told, run), _agent(told, run, "lifecycle", data)]

@@ -162,10 +162,8 @@ class QueueOptions(Struct, frozen=True, kw_only=True):
     drop: QueueDrop | None = None
 
     def over(self, rules: QueueRules) -> QueueRules:
-        if self == NO_OPTIONS:  # most have none
-            return rules
         given = {name: value for name, value in structs.asdict(self).items() if value is not None}
-        return structs.replace(rules, **given)
+        return structs.replace(rules, **given) if given else rules
 
 
 NO_OPTIONS = QueueOptions()
@@ -213,7 +211,7 @@ def rules_of(settings: QueueSettings, channel: str, chosen: QueueOptions = NO_OP
         cap=settings.cap,
         drop=settings.drop,
     )
-    return chosen.over(usual)
+    return usual if chosen == NO_OPTIONS else chosen.over(usual)
 
 
 class StartRun(Struct, frozen=True):
@@ -585,7 +583,9 @@ class QueuePolicy:
             cap=chosen.queue_cap,
             drop=_DROPS.get(chosen.queue_drop or ""),
         )
-        return asked.over(of_session.over(rules))
+        for given in (of_session, asked):
+            rules = rules if given == NO_OPTIONS else given.over(rules)
+        return rules
 
     async def of(self, key: SessionKey) -> QueueRules:
         """The rules of a conversation, as `/status` and `/queue` show them."""

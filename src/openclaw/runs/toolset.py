@@ -5,8 +5,11 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property, lru_cache
+from operator import is_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
 
 from openclaw.agent.settings import AgentEntry, default_agent
 from openclaw.agent.tool_runner import ToolRunner
@@ -267,6 +270,14 @@ class MachineTools:
                 await self.__dict__[name].close()
 
 
+class KeptTools(Struct, frozen=True):
+    """What rules left of the tools of an agent."""
+
+    built: list[Tool]
+    rules: list[ToolLayer]
+    kept: list[Tool]
+
+
 class Toolset:
     """The tools of every session: what there is, and what policy leaves of it."""
 
@@ -284,6 +295,8 @@ class Toolset:
         self._sandboxes = sandboxes
         self._live = live
         self._policy = ToolPolicy()
+        self._last: dict[str, KeptTools] = {}
+        """By agent, because the next turn mostly has the same."""
 
     async def ready(self) -> None:
         """Waits for the tools of other programs, and for the limits that other processes set."""
@@ -297,10 +310,22 @@ class Toolset:
         """The tools that remain after policy for a session: the main one of the default agent unless told otherwise."""
         key = key or SessionKey(default_agent(self._live.config.agents), MAIN)
         built = self._built(key, background=True, level=level)
-        kept = filter_names(tuple([tool.spec.name for tool in built]), tuple(self.rules(key, model, caps)))
+        rules = self.rules(key, model, caps)
+        last = self._last.get(key.agent)
+        if (
+            last is not None
+            and last.rules == rules
+            and len(last.built) == len(built)
+            and all(map(is_, last.built, built))
+        ):
+            return [*last.kept]
+        kept = filter_names(tuple([tool.spec.name for tool in built]), tuple(rules))
+        before = built
         if "process" not in kept:  # nobody could look after what exec leaves running
             built = self._built(key, background=False, level=level)
-        return [tool for tool in built if tool.spec.name in kept]
+        tools = [tool for tool in built if tool.spec.name in kept]
+        self._last[key.agent] = KeptTools(before, rules, tools)
+        return [*tools]
 
     def rules(self, key: SessionKey, model: str = "", caps: Sequence[ToolLayer] = ()) -> list[ToolLayer]:
         """Every layer that may take a tool from a session, in order."""

@@ -106,11 +106,9 @@ class PreparedTurn(Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
     """What the person is told beside the answer."""
 
-    def told(self) -> tuple[str, ...]:
-        """What is told beside the answer: the notices, and what plugins and hooks changed when that is asked for."""
-        if not self.trace or self.hooks is None:
-            return self.notices
-        return (*self.notices, *(f"Trace: {describe_entry(entry)}" for entry in self.hooks.entries))
+    def traces(self) -> tuple[str, ...]:
+        """What plugins and hooks changed, for whoever asked to be told."""
+        return tuple(f"Trace: {describe_entry(entry)}" for entry in self.hooks.entries) if self.hooks else ()
 
 
 _FINAL = (MessageEnded, ToolEnded, Steered, CompactionEnded, RunEnded)
@@ -189,7 +187,8 @@ class TurnRunner:
                 async with aclosing(work) as events:
                     async for event in events:
                         if isinstance(event, RunEnded):
-                            noted = [RunNotice(text) for text in ((notice,) if notice else ()) + prepared.told()]
+                            beside = ((notice,) if notice else ()) + prepared.notices
+                            noted = [RunNotice(text) for text in beside + (prepared.traces() if prepared.trace else ())]
                             for told in (*noted, *await prepared.spending.ended()):
                                 record.take(told)
                                 yield told

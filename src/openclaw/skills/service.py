@@ -5,6 +5,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from operator import is_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,7 +178,7 @@ class SkillService:
     ) -> AgentSkills | None:
         """What was found last time, when that still holds; `here` only when that is told without a thread."""
         now = (self._live.current, self._agents.current, self._variables.current)
-        if any(one is not other for one, other in zip(now, self._for, strict=True)):
+        if not all(map(is_, now, self._for)):
             self._for = now  # what was found under another configuration does not hold
             self._looked.clear()
         place = (agent_id, workspace, cwd, given)
@@ -191,7 +192,7 @@ class SkillService:
         seen = last.traces.seen
         if here and len(seen) > MOST_HERE:
             return None
-        return last.skills if all(identity_at(path) == before for path, before in seen.items()) else None
+        return last.skills if list(map(identity_at, seen)) == list(seen.values()) else None
 
     def _relabelled(self, place: _Place, last: _Looked) -> AgentSkills:
         """The list stays without watching, but a skill that was installed over one of the owner's is labelled."""

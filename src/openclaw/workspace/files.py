@@ -51,8 +51,9 @@ def load(
 ) -> tuple[WorkspaceFile, ...]:
     """Loads the bootstrap files of `workspace` in prompt order; reads only those that changed."""
     found: list[WorkspaceFile] = []
+    root = str(workspace)
     for name in names:
-        file = _load(workspace, name, cache)
+        file = _load(root, name, cache)
         if file.missing and name in WHEN_PRESENT:
             continue
         if name == "memory.md" and file.inode:  # two names of one file, where case does not count
@@ -65,10 +66,10 @@ def load(
 
 def read(workspace: Path, path: Path, *, cache: FileCache | None = None) -> WorkspaceFile:
     """Reads one file of `workspace`, with the same checks."""
-    return _load(workspace, os.path.relpath(path, workspace), cache)
+    return _load(str(workspace), os.path.relpath(path, workspace), cache)
 
 
-def _load(workspace: Path, name: str, cache: FileCache | None) -> WorkspaceFile:
+def _load(workspace: str, name: str, cache: FileCache | None) -> WorkspaceFile:
     """Reads `name` inside `workspace`; every failure becomes a `problem`."""
     shown = real = f"{workspace}{os.sep}{name}"
     linked = leaves = False

@@ -15,7 +15,6 @@ from typing import Literal
 from msgspec import Struct
 
 from openclaw.core.errors import NotFound, StateError
-from openclaw.protocol.events import EventBus
 from openclaw.storage import atomic
 from openclaw.storage.atomic import Identity, identity_at
 from openclaw.workspace.files import BOOTSTRAP_FILES
@@ -110,8 +109,6 @@ class FileHistory:
 
 
 FOLDER = "workspace-history"
-_CHANGED_BY: dict[str, By] = {"start": "elsewhere", "end": "run", "error": "run"}
-"""Who made the changes noticed when a session changed because a run began or ended."""
 
 
 class WorkspaceHistories:
@@ -122,6 +119,8 @@ class WorkspaceHistories:
         self._workspace_of = workspace_of
         self._now = now
         self._kept: dict[tuple[str, Path], FileHistory] = {}
+        self._waiting: asyncio.Queue[tuple[str, By]] = asyncio.Queue()
+        """Agents whose files were seen to have changed."""
         self._turn = asyncio.Lock()
         """Serialises `notice`: two concurrent ones would store the same change twice."""
 
@@ -144,10 +143,12 @@ class WorkspaceHistories:
         async with self._turn:
             await asyncio.to_thread(self.of(agent_id).keep, name, data, "edit", self._now())
 
-    async def follow(self, bus: EventBus) -> None:
-        """Checks for changes whenever a run begins or ends, until cancelled."""
-        with bus.listening(("sessions.changed",)) as listener:
-            async for notice in listener:
-                by = _CHANGED_BY.get(notice.payload.get("phase", ""))
-                if by is not None:
-                    await self.notice(notice.payload["agentId"], by)
+    def look(self, agent_id: str, by: By) -> None:
+        """Has versions stored of the files that have changed by now; mostly there are none, and nobody is woken."""
+        if self.of(agent_id).is_behind:
+            self._waiting.put_nowait((agent_id, by))
+
+    async def keep(self) -> None:
+        """Stores versions of what `look` has seen, until cancelled."""
+        while True:
+            await self.notice(*await self._waiting.get())

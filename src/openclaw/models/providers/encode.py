@@ -328,11 +328,14 @@ def extra_body(model: Model) -> dict[str, Any]:
     return dict(extra) if isinstance(extra, Mapping) else {}
 
 
+_name_of = attrgetter("name")
+
+
 def sorted_tools(request: ModelRequest) -> list[ToolSpec]:
     """The tools in an order that is the same for every call, so that caches hit."""
     if request.model.compat.supports_tools is False:
         return []
-    return sorted(request.tools, key=attrgetter("name"))
+    return sorted(request.tools, key=_name_of)
 
 
 def schema(tool: ToolSpec, model: Model) -> dict[str, Any]:
@@ -368,7 +371,7 @@ def encode_tools(request: ModelRequest, more: Mapping[str, Any] = MappingProxyTy
         compat.supports_tools,
         compat.unsupported_tool_schema_keywords,
         *more.items(),
-        *(tool.name for tool in tools),
+        *map(_name_of, tools),
     )
     known, made = _encoded_tools.get(key, (None, None))
     if made is None or known != tools:

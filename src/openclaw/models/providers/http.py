@@ -142,19 +142,22 @@ class EventReader(LineReader):
     def _events(self, lines: list[bytes]) -> list[bytes]:
         events: list[bytes] = []
         data = self._data
+        known = len(data)
         for line in lines:
-            if line[:5] == b"data:":
-                data.append(line[6:] if line[5:6] == b" " else line[5:])
-                self._size += len(line)
-                if self._size > self._limit:
-                    self._check(self._size)
-            elif line == b"data":
-                data.append(b"")
-            elif not line:
+            if not line:
                 if data:
                     events.append(data[0] if len(data) == 1 else b"\n".join(data))
                     data.clear()
-                self._size = 0
+                    self._size = known = 0
+            elif line[:6] == b"data: ":
+                data.append(line[6:])
+            elif line[:5] == b"data:":
+                data.append(line[5:])
+            elif line == b"data":
+                data.append(b"")
+        if len(data) > known:  # of an event whose end has not come yet
+            self._size += sum(map(len, data[known:]))
+            self._check(self._size)
         return events
 
 
@@ -358,8 +361,7 @@ def _sendable(text: str) -> bool:
 def _join(arrived: list[ModelEvent], events: Iterable[ModelEvent]) -> None:
     """Adds events that arrived together; their pieces of text become one, because each costs every reader of them."""
     for event in events:
-        last = arrived[-1] if arrived else None
-        if isinstance(event, TextDelta) and isinstance(last, TextDelta):
+        if arrived and isinstance(event, TextDelta) and isinstance(last := arrived[-1], TextDelta):
             arrived[-1] = TextDelta(last.text + event.text)
         else:
             arrived.append(event)

@@ -311,9 +311,9 @@ class HttpConnections:
 
     def post(
         self, address: HttpAddress, headers: Mapping[str, str], body: bytes, seconds: float | None
-    ) -> "HttpExchange":
+    ) -> "PostedRequest":
         """Sends `body`; the answer for the length of the block. `seconds` limits the silence in it."""
-        return HttpExchange(self, address, headers, body, seconds)
+        return PostedRequest(self, address, headers, body, seconds)
 
     async def take(self, address: HttpAddress) -> HttpConnection:
         """A connection that nobody uses."""
@@ -358,7 +358,7 @@ class HttpConnections:
                 connection.close()
 
 
-class HttpExchange:
+class PostedRequest:
     """One request and its answer: `async with connections.post(…) as answer`. Not a generator, which costs more."""
 
     def __init__(

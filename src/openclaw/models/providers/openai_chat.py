@@ -288,14 +288,15 @@ class ChatDecoder(Decoder):
         self._details: dict[tuple[Any, Any], dict[str, Any]] = {}
 
     def read(self, data: bytes) -> Iterable[ModelEvent]:
-        if data.strip() == b"[DONE]":
+        if data[:1] != b"{" and data.strip() == b"[DONE]":
             self.ended = self.complete = True
             return
         chunk = _decode(data)
         if chunk.error:
             raise from_fault(self._origin, fault_of(chunk.error))
         self._reply.response_id = self._reply.response_id or chunk.id
-        for choice in (chunk.choices or ())[:1]:
+        if chunk.choices:
+            choice = chunk.choices[0]
             if choice.delta is not None:
                 yield from self._delta(choice.delta)
             if choice.finish_reason:
@@ -312,7 +313,8 @@ class ChatDecoder(Decoder):
         self._reply.stop_reason = self._reply.stop_reason or "stop"
         return super().message()
 
-    def _delta(self, delta: _Delta) -> Iterable[ModelEvent]:
+    def _delta(self, delta: _Delta) -> list[ModelEvent]:
+        events: list[ModelEvent] = []
         thought = delta.reasoning_content or delta.reasoning
         for detail in delta.reasoning_details or ():
             shown = self._detail(detail)
@@ -323,14 +325,15 @@ class ChatDecoder(Decoder):
             text = "".join(_inner(part, "text") for part in text)
         if thought:
             self._reply.thinking(0, thought)
-            yield ThinkingDelta(thought)
+            events.append(ThinkingDelta(thought))
         if text:
             self._reply.text(0, text)
-            yield TextDelta(text)
+            events.append(TextDelta(text))
         if delta.refusal:
             self._refusal.append(delta.refusal)
-        for part in delta.tool_calls or ():
-            yield self._call(part)
+        if delta.tool_calls:
+            events += map(self._call, delta.tool_calls)
+        return events
 
     def _detail(self, detail: dict[str, Any]) -> str:
         """Keeps a reasoning detail for replay, its fragments joined; returns the part that can be shown."""
