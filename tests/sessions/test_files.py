@@ -116,6 +116,23 @@ def test_what_was_said_comes_back_as_it_was(path: Path) -> None:
     assert (loaded.header.version, loaded.header.id) == (3, "s1") if loaded.header else False
 
 
+@pytest.mark.parametrize(
+    ("lines_there", "broken", "said"),
+    [
+        (b"{%b\n\n{%b\n", 0, ["one", "two"]),
+        (b"{%b{%b\n", 1, []),
+        (b"{%b\n{\n%b\n", 2, ["one"]),
+    ],
+)
+def test_a_line_is_an_entry_also_where_the_whole_would_be_well_formed(
+    written: Path, lines_there: bytes, broken: int, said: list[str]
+) -> None:
+    header, one, two = written.read_bytes().splitlines()
+    written.write_bytes(header + b"\n" + lines_there % (one[1:], two[1:]))
+    assert kinds(written) == ["unreadable"] * broken
+    assert texts(written) == said
+
+
 def test_appending_never_rewrites_earlier_bytes(written: Path) -> None:
     for number in range(5):
         before = written.read_bytes()

