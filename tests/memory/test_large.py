@@ -60,10 +60,21 @@ def test_the_nearest_of_many_are_those_of_a_full_comparison(large: Path) -> None
     full.close()
 
 
-def test_of_a_word_that_is_everywhere_the_newest_chunks_are_ranked(large: Path) -> None:
+def test_of_a_word_that_is_everywhere_the_newest_chunks_are_found(large: Path) -> None:
     index = IndexFile(large)
     hits = index.text_hits(index.weighed(query_terms("harvest")), 200)
-    assert len(hits) == 200 and min(hit.number for hit in hits) >= CHUNKS - COMMON_BUDGET
+    assert [hit.number for hit in hits] == list(range(CHUNKS, CHUNKS - 200, -1))
+    assert {hit.mask for hit in hits} == {1}
+    assert all(-1e-4 < row[0] < 0 for row in index.rows("SELECT rank FROM chunks_fts WHERE chunks_fts MATCH 'harvest'"))
+    index.close()
+
+
+def test_of_a_word_that_thousands_have_the_newest_thousands_are_ranked(large: Path) -> None:
+    index = IndexFile(large)
+    weighed = index.weighed(query_terms("market"))
+    assert COMMON_BUDGET < weighed[0].docs < CHUNKS / 2
+    hits = index.text_hits(weighed, 200)
+    assert len(hits) == 200 and min(hit.number for hit in hits) >= CHUNKS - 2 * COMMON_BUDGET - 2
     index.close()
 
 

@@ -155,6 +155,44 @@ async def test_other_settings_rebuild_while_the_old_index_answers(house: House):
         assert not memory.path.with_name("main.sqlite.building").exists()
 
 
+async def test_a_note_is_found_while_the_vectors_of_others_are_made(house: House):
+    class Stepwise(Counting):
+        """Embeds a batch of notes when it is told to; questions at once."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.began = asyncio.Event()
+            self.batches = asyncio.Semaphore(0)
+
+        async def embed(self, texts):
+            if list(texts) != ["zanzibar"]:
+                self.began.set()
+                await self.batches.acquire()
+            return await super().embed(texts)
+
+    for number in range(200):
+        house.write(f"memory/{number}.md", f"word{number}\n")
+    embedder = house.embedders["hash"] = Stepwise()
+    async with house.opened(provider="hash") as memory:
+        memory.watched = True
+        building = asyncio.ensure_future(memory.sync())
+        async with asyncio.timeout(120):
+            await embedder.began.wait()
+        written = house.write("memory/new.md", "zanzibar\n")
+        noticed = asyncio.ensure_future(memory.sync(only=frozenset({str(written)})))
+        await asyncio.sleep(0)
+        searching = asyncio.ensure_future(paths(memory, "zanzibar"))
+        await asyncio.sleep(0)
+        embedder.batches.release()
+        assert await searching == ["memory/new.md"]
+        assert not building.done() and not noticed.done()
+        for _ in range(100):
+            embedder.batches.release()
+        await building
+        await noticed
+        assert (await memory.status()).waiting == 0
+
+
 async def test_an_index_without_the_embedder_keeps_its_vectors(house: House):
     house.write("memory/a.md", "zanzibar\n")
     async with house.opened(provider="hash") as memory:

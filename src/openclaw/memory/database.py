@@ -33,6 +33,8 @@ SAMPLE_ABOVE = 4_096
 """From this many chunks on, a search asks the sample first: sqlite-vec sorts all it is not told to leave out."""
 COMMON_BUDGET = 4_000
 """Most postings a query ranks; terms more common than that are only checked in the chunks already found."""
+WORST_RANK = -1e-6
+"""What FTS5 gives for a word that more than half of the chunks have."""
 REMEMBERED_TERMS = 10_000
 SCANNED = 256
 
@@ -312,8 +314,12 @@ class IndexFile:
     def _ranked(self, terms: Sequence[WeightedTerm], asked: Sequence[int], glue: str, limit: int) -> dict[int, TextHit]:
         """The chunks with any (OR) or all (AND) of the terms `asked`, best first; of too many, the newest."""
         match = glue.join(f'"{terms[at].term.text}"' for at in asked)
-        oldest = 0
-        if terms[asked[0]].docs > COMMON_BUDGET:
+        oldest, docs = 0, terms[asked[0]].docs
+        if docs > COMMON_BUDGET and docs * 2 >= self._counted():
+            # Every other chunk has even the rarest of them: FTS5 would count them all to find out that it tells nothing.
+            newest = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? ORDER BY rowid DESC LIMIT ?"
+            return {row[0]: TextHit(row[0], WORST_RANK, 1 << asked[0]) for row in self.rows(newest, (match, limit))}
+        if docs > COMMON_BUDGET:
             newest = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET ?"
             found = self.rows(newest, (match, COMMON_BUDGET))
             oldest = found[0][0] if found else 0

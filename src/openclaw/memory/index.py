@@ -117,6 +117,8 @@ class MemoryIndex:
         self._task: asyncio.Task[SyncReport] | None = None
         self._words = asyncio.Event()
         self._dirty = True
+        self._queued = 0
+        """How many syncs wait for the running one."""
         self._looked = 0.0
 
     @property
@@ -253,8 +255,12 @@ class MemoryIndex:
     ) -> SyncReport:
         """Updates the index, terms and vectors; waits for a running sync first. See `SyncRequest`."""
         if self._task is not None and not self._task.done():
-            with suppress(OpenClawError):
-                await asyncio.shield(self._task)
+            self._queued += 1
+            try:
+                with suppress(OpenClawError):
+                    await asyncio.shield(self._task)
+            finally:
+                self._queued -= 1
         return await asyncio.shield(self._start(SyncRequest(force=force, grown=grown, only=only, progress=progress)))
 
     def sync_aside(self) -> None:
@@ -268,12 +274,15 @@ class MemoryIndex:
         fresh = self.watched or self._clock.now() - self._looked < RESCAN_AFTER
         if idle and fresh and not self._dirty:
             return
-        if not idle:
+        if not idle and (self._dirty or self._queued or not fresh):
             # The running sync scanned before this change; it scans again between two batches, or another sync follows.
             self._dirty = True
-            assert self._task is not None
-            await asyncio.wait({self._task}, timeout=WORDS_WAIT)
-        self.sync_aside()
+            self._words.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WORDS_WAIT):
+                    await self._words.wait()
+        if idle or self._dirty:
+            self.sync_aside()
         assert self._task is not None
         empty = await self._read(IndexFile.empty)
         with suppress(TimeoutError):
@@ -293,8 +302,10 @@ class MemoryIndex:
         return self._task
 
     def _look_again(self) -> bool:
-        """Whether something changed since the running sync scanned; resets the flag."""
+        """Whether something changed since the running sync scanned, which then scans again."""
         changed, self._dirty = self._dirty, False
+        if changed:
+            self._looked = self._clock.now()
         return changed
 
     def _ended(self, task: asyncio.Task[SyncReport]) -> None:

@@ -156,9 +156,10 @@ class Indexer:
         writer, fresh = await self._do(self._target, wanted, request.force)
         try:
             report = await self._words(writer, structs.replace(request, only=frozenset()) if fresh else request)
-            if not fresh:
-                words.set()
-            whole = not report.stopped and await self._embed(writer, request.progress)
+            if self._look_again():
+                await self._words(writer)
+            words.set()
+            whole = not report.stopped and await self._embed(writer, words, request.progress)
             if fresh and whole:
                 await self._do(self._publish, writer)
             return report
@@ -169,7 +170,7 @@ class Indexer:
         self.last = await self._do(update, writer, self.plan, self._stop, millis(self._clock), request)
         return self.last
 
-    async def _embed(self, writer: IndexWriter, progress: Progress | None) -> bool:
+    async def _embed(self, writer: IndexWriter, words: asyncio.Event, progress: Progress | None) -> bool:
         """Embeds chunks without vectors, batch by batch, each committed at once; True when none is left."""
         vectors = self._means.vectors()
         if not writer.embeds or vectors is None or self._means.resting():
@@ -191,6 +192,7 @@ class Indexer:
                 progress(done, max(total, done), "vectors")
             if self._look_again():
                 await self._words(writer)
+                words.set()
         return True
 
     def _target(self, wanted: IndexIdentity, force: bool) -> tuple[IndexWriter, bool]:

@@ -66,6 +66,23 @@ async def test_what_means_the_same_lies_close_together():
 
 @pytest.mark.anyio
 @needs_model
+async def test_a_question_does_not_wait_for_all_notes_that_are_embedded():
+    embedder = build()
+    try:
+        notes = asyncio.ensure_future(
+            embedder.embed([f"appointment {number} with the dentist" for number in range(60)])
+        )
+        await asyncio.sleep(0)
+        question = asyncio.ensure_future(embedder.embed(["when do I get my teeth checked?"]))
+        done, _ = await asyncio.wait({notes, question}, return_when=asyncio.FIRST_COMPLETED)
+        assert done == {question}
+        assert len({tuple(vector) for vector in await notes}) == 60
+    finally:
+        await embedder.close()
+
+
+@pytest.mark.anyio
+@needs_model
 async def test_a_script_it_cannot_read_gets_zeros():
     embedder = build()
     try:

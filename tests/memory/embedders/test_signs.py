@@ -144,19 +144,23 @@ def test_only_what_has_changed_is_read_again(tmp_path: Path, numpy: Any) -> None
 
 def test_an_index_that_was_copied_over_another_is_read_anew(tmp_path: Path, numpy: Any) -> None:
     one, other = map(unit, topics(random.Random(5), 2))
-    table, asked = SignTable(tmp_path / "index.sqlite", DIMS, numpy), numpy.array(one)
-    first, second = Notes(tmp_path / "index.sqlite"), Notes(tmp_path / "beside.sqlite")
-    first.add("memory/a.md", "memory/b.md", "memory/c.md")
-    first.embed([other, other, one])
-    assert (table.nearest(asked, 1) or [0])[0] == 3 * MOST_VECTORS
-    second.add("memory/a.md", "memory/b.md", "memory/c.md")
-    second.embed([other, one, other])
-    with first.index.db.backup("main", second.index.db, "main") as copy:
-        copy.step()
-    assert (table.nearest(asked, 1) or [0])[0] == 2 * MOST_VECTORS
+    table, asked = SignTable(tmp_path / "0.sqlite", DIMS, numpy), numpy.array(one)
+    first, *others = (Notes(tmp_path / f"{number}.sqlite") for number in range(8))
+    first.add("memory/a.md", "memory/b.md")
+    first.embed([other, one])
+    assert table.nearest(asked, 1) == [2 * MOST_VECTORS]
+    for notes in others:  # each with as many changes, and the first of them numbered at random
+        notes.add("memory/a.md", "memory/b.md", "memory/c.md")
+        notes.embed([one, other, other])
+        with first.index.db.backup("main", notes.index.db, "main") as copy:
+            copy.step()
+        assert table.nearest(asked, 1) == [1 * MOST_VECTORS]
+        notes.index.close()
+        with first.index.writing():
+            first.writer.drop("memory/a.md", "memory", 0)
+        assert table.nearest(asked, 3) != [1 * MOST_VECTORS]
     table.close()
-    for each in (first, second):
-        each.index.close()
+    first.index.close()
 
 
 class Searching(Counting):

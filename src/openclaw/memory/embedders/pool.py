@@ -244,6 +244,8 @@ BATCH_TEXTS = 64
 QUERY_SECONDS = 8.0
 TRIES, FIRST_WAIT, LONGEST_WAIT = 3, 0.5, 8.0
 LIMITED_TRIES, LIMITED_FIRST, LIMITED_LONGEST = 5, 5.0, 60.0
+NEGLIGIBLE = 1e-6
+"""What a length may be off 1: numbers of 32 bits are no more exact."""
 
 
 class RetryingEmbedder:
@@ -339,10 +341,12 @@ def normalise_vector(vector: Vector, dims: int) -> "array[float]":
         raise BadResponse(
             f"the embedding model gave {len(vector)} numbers, and the index has {dims}: openclaw memory index --force"
         )
-    length = math.sqrt(math.fsum(value * value for value in vector))
+    length = math.hypot(*vector)
     if not vector or not math.isfinite(length):
         raise BadResponse("the embedding model gave a vector with values that are not numbers")
-    return array("f", [value / length for value in vector] if length else vector)
+    if length and abs(length - 1) > NEGLIGIBLE:
+        vector = [value / length for value in vector]
+    return array("f", vector)
 
 
 def _batches(parts: Sequence[tuple[int, str]]) -> list[list[tuple[int, str]]]:

@@ -97,9 +97,10 @@ class SignTable:
             ).fetchall()
             # Where the last entry seen is missing, too much has changed, or another index was copied over this one.
             known = bool(log) and log[0][0] == self._seen
-            if not known or not self._apply(self._db, {number for _, number in log[1:]}):
+            if known and self._apply(self._db, {number for _, number in log[1:]}):
+                self._seen = log[-1][0]
+            else:
                 self._read(self._db)
-            self._seen = log[-1][0]
 
     def _apply(self, db: apsw.Connection, changed: Set[int]) -> bool:
         """Replaces the signs of these chunks; False when there is no room for them."""
@@ -140,6 +141,8 @@ class SignTable:
             used = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little").astype(bool)
             keys.append(np.frombuffer(rowids, np.int64)[used])
             columns.append(np.frombuffer(vectors, np.uint64).reshape(-1, words)[used].T)
+        last: Any = db.execute("SELECT max(at) FROM sign_changes").fetchall()
+        self._seen = last[0][0]
         self._count = sum(map(len, keys))
         self._keys = np.concatenate([*keys, np.zeros(ROOM, np.int64)])
         self._columns = np.concatenate([*columns, np.zeros((words, ROOM), np.uint64)], axis=1)
