@@ -25,7 +25,7 @@ from openclaw.runs.request import RecordedEvent
 from openclaw.sessions.compaction.manager import CompactionEvent, FlushEnded
 from openclaw.sessions.files import TranscriptFile
 from openclaw.sessions.reply_parse import SILENT
-from openclaw.sessions.transcript import ConversationTotals, Leaf, interrupted_result, notice_entry
+from openclaw.sessions.transcript import ConversationTotals, Leaf, MessageEntry, interrupted_result, notice_entry
 
 if TYPE_CHECKING:
     from openclaw.plugins.hooks.points import ReplyMerged
@@ -72,7 +72,7 @@ class TurnRecorder:
             if written is None:
                 return
             message = written
-        entry = self.transcript.say(message, self._clock.now())
+        entry = self.transcript.append(MessageEntry(message=message), self._clock.now())
         self.total = self.total.plus(message)
         self.said.append(message)
         self.fresh.append(RecordedEvent(self.transcript.path.stem, entry.id, self.total.messages, message))

@@ -38,7 +38,7 @@ from openclaw.storage.locks import Holder, KernelLock, read_holder
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 AT_ONCE_BYTES = 8 * 1024 * 1024
-"""Files up to this size are decoded at once, which takes half as long as line by line."""
+"""Files up to this size are decoded at once, which is faster than line by line."""
 _BINARY = getattr(os, "O_BINARY", 0)
 E = TypeVar("E", bound=Entry)
 

@@ -244,17 +244,12 @@ def build_conversation(entries: Sequence[AnyEntry]) -> Conversation:
         path[-1].id if path else None,
         context.messages if said == context.messages else said,
         context,
-        total_of(said, ConversationTotals()),
+        total_of(said),
         measure(path),
         conversation_origins(path),
-        _questions(said),
+        {message.idempotency_key for message in said if isinstance(message, User) and message.idempotency_key},
         tuple(entry for entry in path if not isinstance(entry, MessageEntry)),
     )
-
-
-def _questions(said: Sequence[Message]) -> set[str]:
-    """The keys of the messages that runs answer."""
-    return {message.idempotency_key for message in said if isinstance(message, User) and message.idempotency_key}
 
 
 def extend_conversation(known: Conversation, added: Sequence[AnyEntry]) -> Conversation | None:
@@ -265,19 +260,22 @@ def extend_conversation(known: Conversation, added: Sequence[AnyEntry]) -> Conve
     paired = pair(said)
     if paired.problems or paired.unanswered:
         return None
-    size = known.size
+    total, size = known.total, known.size
+    # The empty one is the same for every new conversation.
+    questions = known.questions if known.leaf else set()
+    for message in said:
+        total = total.plus(message)
+        if isinstance(message, User) and message.idempotency_key:
+            questions.add(message.idempotency_key)
     for entry in added:
         size = size.plus(entry)
     context = structs.replace(known.context, messages=(*known.context.messages, *paired.messages))
     whole = known.said is known.context.messages and paired.messages == tuple(said)
-    # The empty one is the same for every new conversation.
-    questions = known.questions if known.leaf else set()
-    questions |= _questions(said)
     return Conversation(
         added[-1].id if added else known.leaf,
         context.messages if whole else (*known.said, *said),
         context,
-        total_of(said, known.total),
+        total,
         size,
         conversation_origins(added, known.origins),
         questions,

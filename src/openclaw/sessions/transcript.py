@@ -349,12 +349,11 @@ class ConversationTotals(Struct, frozen=True):
 
 
 def tally(entries: Sequence[AnyEntry]) -> ConversationTotals:
-    said = (entry.message for entry in path_to_leaf(entries) if isinstance(entry, MessageEntry))
-    return total_of(said, ConversationTotals())
+    return total_of(entry.message for entry in path_to_leaf(entries) if isinstance(entry, MessageEntry))
 
 
-def total_of(messages: Iterable[Message], total: ConversationTotals) -> ConversationTotals:
-    """`total` and that of `messages`, which go on from there."""
+def total_of(messages: Iterable[Message]) -> ConversationTotals:
+    total = ConversationTotals()
     for message in messages:
         total = total.plus(message)
     return total

@@ -28,7 +28,7 @@ class Budget(dict[str, float]):
     """The most of each kind."""
 
 
-TURN = Budget(calls=950, statements=23, commits=4, writes=3, syncs=0, trips=0, blocks=110)
+TURN = Budget(calls=1_000, statements=23, commits=4, writes=3, syncs=0, trips=0, blocks=110)
 """Of a turn of a conversation, however long: two commits, and two more where the machine is slow to get there."""
 MORE_FOR_A_MESSAGE = 0.1
 """Calls for each message that was said before: nothing looks at them."""
