@@ -316,7 +316,7 @@ class IndexFile:
         match = glue.join(f'"{terms[at].term.text}"' for at in asked)
         oldest, docs = 0, terms[asked[0]].docs
         if docs > COMMON_BUDGET and docs * 2 >= self._counted():
-            # Every other chunk has even the rarest of them: FTS5 would count them all to find out that it tells nothing.
+            # Even the rarest of them is in every other chunk: to rank them FTS5 would count all, and all rank alike.
             newest = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? ORDER BY rowid DESC LIMIT ?"
             return {row[0]: TextHit(row[0], WORST_RANK, 1 << asked[0]) for row in self.rows(newest, (match, limit))}
         if docs > COMMON_BUDGET:
@@ -378,11 +378,12 @@ class IndexFile:
     def _cosines(self, query: "array[float]", keys: Sequence[int], sources: Sequence[str]) -> dict[int, float]:
         """The cosines of the chunks whose vectors have these keys: the best vector counts."""
         blob = pack_vector(query)
+        # Sorted, they are read in the order of the file.
         rows = self.rows(
             "SELECT c.number, vec_distance_cosine(substr(c.embedding, 1 + near.value % ?1 * ?2, ?2), ?3) "
             "FROM json_each(?4) AS near JOIN chunks AS c ON c.number = near.value / ?1 "
             "WHERE c.source IN (SELECT value FROM json_each(?5))",
-            (MOST_VECTORS, len(blob), blob, _json(keys), _json(sources)),
+            (MOST_VECTORS, len(blob), blob, _json(sorted(keys)), _json(sources)),
         )
         best: dict[int, float] = {}
         for number, distance in rows:

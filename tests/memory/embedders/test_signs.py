@@ -84,6 +84,8 @@ def test_the_nearest_of_many_are_among_the_few_it_names(tmp_path: Path, numpy: A
         best = numpy.argsort(-(every @ asked))[:BEST]
         found += len({int(at) + 1 for at in best} & {key // MOST_VECTORS for key in keys})
     assert found >= 0.97 * 20 * BEST
+    for at in range(4_900, 5_000):
+        assert (at + 1) * MOST_VECTORS in (table.nearest(every[at], 100) or ()), "the newest are found like all others"
     table.close()
 
 

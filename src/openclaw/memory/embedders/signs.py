@@ -81,8 +81,10 @@ class SignTable:
             block = slice(start, start + BLOCK)
             differing = np.bitwise_count(columns[:, block] ^ asked[:, None])
             differing.sum(axis=0, dtype=np.uint16, out=apart[block])
+        # A sample may be off by some, so only those at that very distance are cut: the cut takes away the newest.
         farthest = np.searchsorted(np.cumsum(np.bincount(apart[::SAMPLED])), count // SAMPLED)
-        return np.concatenate((np.flatnonzero(apart < farthest), np.flatnonzero(apart == farthest)))[:count]
+        nearer = np.flatnonzero(apart < farthest)
+        return np.concatenate((nearer, np.flatnonzero(apart == farthest)[: max(0, count - len(nearer))]))
 
     def _refresh(self) -> None:
         at = self.path.stat()
