@@ -68,12 +68,12 @@ VERSION_BUDGET = 40
 HELP_BUDGET = 95
 NOUN_BUDGET = 600
 """A noun's module imports what its commands use; the gateway itself is imported by those that start one."""
-LOOKING_BUDGET = 320
-ASKING_BUDGET = 140
+LOOKING_BUDGET = 316
+ASKING_BUDGET = 136
 """One question to a running gateway, from `openclaw` typed to the answer printed."""
-TALKING_BUDGET = 215
+TALKING_BUDGET = 203
 GATEWAY_BUDGET = 510
-TURN_BUDGET = 582
+TURN_BUDGET = 570
 
 
 def modules_of(home: TemporaryHome, *lines: list[str]) -> tuple[list[str], list[str]]:
