@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from openclaw.cli.main import NOUNS, TASKS
-from openclaw.core.deferred import difflib, import_msgspec, json
+from openclaw.core.deferred import difflib, json
 from openclaw.core.errors import OpenClawError
+from openclaw.core.lean import import_msgspec
 from openclaw.version import __version__
 
 

@@ -4,7 +4,6 @@ Parts of the standard library that few processes use are taken from here: a gate
 carry `imaplib`.
 """
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +14,12 @@ __all__ = (
     "email_utils",
     "http_client",
     "imaplib",
-    "import_msgspec",
     "json",
     "mimetypes",
     "shlex",
     "shutil",
     "signal",
+    "ssl",
     "tempfile",
     "zoneinfo",
 )
@@ -46,18 +45,6 @@ class Deferred:
         return found
 
 
-def import_msgspec() -> None:
-    """Imports msgspec without `typing_extensions`, from which it takes only what Python's own `typing` has as well."""
-    missing = "typing_extensions" not in sys.modules
-    if missing:
-        sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # Python's way to say: there is none
-    try:
-        import_module("msgspec")
-    finally:
-        if missing:
-            del sys.modules["typing_extensions"]
-
-
 if TYPE_CHECKING:
     import ast
     import difflib
@@ -67,6 +54,7 @@ if TYPE_CHECKING:
     import shlex
     import shutil
     import signal
+    import ssl
     import tempfile
     import zoneinfo
     from email import utils as email_utils
@@ -82,5 +70,6 @@ else:
     shlex = Deferred("shlex")
     shutil = Deferred("shutil")
     signal = Deferred("signal")
+    ssl = Deferred("ssl")
     tempfile = Deferred("tempfile")
     zoneinfo = Deferred("zoneinfo")

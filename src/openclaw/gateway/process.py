@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import ssl
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from openclaw.core.deferred import http_client
+from openclaw.core.deferred import http_client, ssl
 from openclaw.core.errors import StateError
 from openclaw.gateway.running import POLL_SECONDS, RunningGateway, reachable, running_gateway, send
 

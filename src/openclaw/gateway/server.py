@@ -8,7 +8,6 @@ import contextlib
 import errno
 import logging
 import socket
-import ssl
 import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -17,6 +16,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from openclaw.core.deferred import ssl
 from openclaw.gateway.connections import attend
 from openclaw.gateway.exposure import HostRules, host_allowed
 from openclaw.gateway.http.admission import BODY_RATE, Admission, ConnectionLimits, Slot, Stage
@@ -319,7 +319,7 @@ class _Engine:
         front: ServerFront,
         sockets: Sequence[socket.socket],
         limits: ServerLimits,
-        encryption: ssl.SSLContext | None,
+        encryption: "ssl.SSLContext | None",
     ) -> None:
         self.down = asyncio.Event()
         self.front = front
@@ -499,7 +499,7 @@ async def serving(
     host_rules: HostRules,
     *,
     limits: ServerLimits | None = None,
-    encryption: ssl.SSLContext | None = None,
+    encryption: "ssl.SSLContext | None" = None,
 ) -> AsyncIterator[Server]:
     """Runs a server on `sockets`, which it closes at the end together with every connection."""
     limits = limits or ServerLimits()

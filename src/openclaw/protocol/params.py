@@ -62,6 +62,13 @@ class HumanMention(Params, frozen=True, kw_only=True):
 Mentions = Annotated[tuple[HumanMention, ...], Meta(max_length=10)]
 
 
+class SessionKeyParams(Params, frozen=True, kw_only=True):
+    """For a method about one session, which it calls `sessionKey`."""
+
+    session_key: NonEmpty
+    agent_id: NonEmpty | None = None
+
+
 class AttachmentParam(Params, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """A file sent with a message; clients may describe it with further fields."""
 

@@ -15,6 +15,7 @@ from openclaw.protocol.params import (
     Params,
     PermissionMode,
     Positive,
+    SessionKeyParams,
     SessionToolOverrides,
 )
 
@@ -127,13 +128,6 @@ class SessionsUsageParams(Params, frozen=True, kw_only=True):
     time_zone: NonEmpty | None = None
     limit: Positive | None = None
     include_context_weight: bool | None = None
-
-
-class SessionKeyParams(Params, frozen=True, kw_only=True):
-    """Like `KeyParams`, for the methods that call the key `sessionKey`."""
-
-    session_key: NonEmpty
-    agent_id: NonEmpty | None = None
 
 
 class SessionRepositorySource(Params, frozen=True, kw_only=True):

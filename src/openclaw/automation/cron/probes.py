@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import ssl
 from collections.abc import Mapping, Sequence
 from datetime import UTC, tzinfo
 from operator import attrgetter
@@ -26,7 +25,7 @@ from openclaw.automation.cron.watch import (
     watch_name,
 )
 from openclaw.core.clock import Clock, millis
-from openclaw.core.deferred import imaplib
+from openclaw.core.deferred import imaplib, ssl
 from openclaw.core.text import Origin, make_origin, merge_origins
 from openclaw.process.child import ask_program
 from openclaw.security.effects.reach import may_fetch

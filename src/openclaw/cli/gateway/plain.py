@@ -5,7 +5,8 @@ Help, mistakes and everything else are left to the command itself (`group`), whi
 
 from typing import TYPE_CHECKING, Any
 
-from openclaw.core.deferred import Deferred, import_msgspec
+from openclaw.core.deferred import Deferred
+from openclaw.core.lean import import_asyncio, import_msgspec
 
 if TYPE_CHECKING:
     from openclaw.cli import root
@@ -42,6 +43,7 @@ def run(arguments: list[str]) -> int:
     if options is None:
         return root.run(arguments)
     import_msgspec()
+    import_asyncio()
     try:
         gateway.run_gateway(**options)
     except (Exception, KeyboardInterrupt) as error:

@@ -3,7 +3,6 @@
 import asyncio
 import ipaddress
 import os
-import ssl
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct, field, structs
 
+from openclaw.core.deferred import ssl
 from openclaw.core.errors import (
     AuthFailed,
     BadRequest,
@@ -328,7 +328,7 @@ class HttpProvider:
 
 
 @cache
-def certificates() -> ssl.SSLContext:
+def certificates() -> "ssl.SSLContext":
     """The machine's trusted certificates; slow to read, so read once for all providers and channels."""
     import httpx2  # slow to import, and a model on this machine needs none of it
 

@@ -6,13 +6,14 @@ passwords in addresses, international host names) `proxied` does with such a cli
 
 import asyncio
 import re
-import ssl
 import zlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol
 
 from msgspec import Struct
+
+from openclaw.core.deferred import ssl
 
 CONNECT_SECONDS = 30.0
 IDLE_SECONDS = 30.0
@@ -305,7 +306,7 @@ def _unpacker(encoding: str) -> Callable[[bytes], bytes] | None:
 class HttpConnections:
     """The connections to one provider, each of them used for one request after another."""
 
-    def __init__(self, certificates: Callable[[], ssl.SSLContext]) -> None:
+    def __init__(self, certificates: "Callable[[], ssl.SSLContext]") -> None:
         self._certificates = certificates
         self._idle: dict[tuple[bool, str, int], list[HttpConnection]] = {}
 

@@ -1,11 +1,11 @@
 """HTTP by a general client, for addresses that `http1` leaves to it: through proxies, with passwords, in any script."""
 
-import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import httpx2
 
+from openclaw.core.deferred import ssl
 from openclaw.models.providers.http1 import (
     CONNECT_SECONDS,
     BrokenEncoding,
@@ -36,7 +36,7 @@ class _Answer:
 class ProxiedClient:
     """The connection pool of one provider."""
 
-    def __init__(self, certificates: Callable[[], ssl.SSLContext]) -> None:
+    def __init__(self, certificates: "Callable[[], ssl.SSLContext]") -> None:
         self._client = httpx2.AsyncClient(verify=certificates())
 
     @asynccontextmanager

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType, structs
 
@@ -26,6 +26,7 @@ from openclaw.protocol.params import (
     Params,
     PermissionMode,
     Positive,
+    SessionKeyParams,
     SessionToolOverrides,
     all_different,
     exactly_one,
@@ -39,17 +40,18 @@ from openclaw.runs.control import SessionControl
 from openclaw.runs.projection import EventProjection
 from openclaw.runs.queue import NO_OPTIONS, QueuePolicy, parse_mode
 from openclaw.runs.request import RunRequest
-from openclaw.runs.rpc.tools import OfferedSkills
 from openclaw.runs.turn import TurnRunner
 from openclaw.runs.uploads import ChatUpload, images_of, split_attachments, write_files
 from openclaw.runs.worker import RunService
 from openclaw.sessions import history, service
 from openclaw.sessions.history import stored_row_to_json
 from openclaw.sessions.index import SessionIndex
-from openclaw.sessions.params import SessionKeyParams
 from openclaw.sessions.service import SessionService
 from openclaw.sessions.settings import SessionSettings
 from openclaw.workspace.seed import Workspaces
+
+if TYPE_CHECKING:
+    from openclaw.runs.rpc.tools import OfferedSkills
 
 # Parameters.
 
@@ -193,7 +195,7 @@ def send_methods(
     bus: EventBus,
     commands: SlashCommands,
     queue: QueuePolicy,
-    offered: OfferedSkills,
+    offered: "OfferedSkills",
     settings: Live[SessionSettings],
 ) -> list[RpcMethod]:
     """The methods that write to a conversation, and stop it."""
