@@ -9,6 +9,7 @@ from typing import Any
 from openclaw.core.keys import SessionKey
 from openclaw.gateway.app import App
 from openclaw.gateway.services import Services, build_services
+from openclaw.process.tasks import work_threads
 from openclaw.protocol.events import BusEvent
 from openclaw.runs.projection import EventProjection
 from openclaw.runs.queue import Lanes
@@ -92,8 +93,10 @@ class Place:
 
 
 def threads_at_work() -> bool:
-    """Whether `asyncio.to_thread` has work under way: the loop itself cannot see it."""
-    pool = getattr(asyncio.get_running_loop(), "_default_executor", None)
+    """Whether a thread has work under way: the loop itself cannot see it."""
+    pool, ours = getattr(asyncio.get_running_loop(), "_default_executor", None), work_threads()
+    if len(ours._idle) < ours._count:
+        return True
     return pool is not None and pool._idle_semaphore._value < len(pool._threads)
 
 

@@ -169,9 +169,9 @@ class ExecGate(Struct, kw_only=True):
         limits = self._limits(context.agent_id, wish.limits)
         if leaving:  # the owner let this session leave its sandbox, and still approves each command
             limits = stricter(limits, ("allowlist", "on-miss"))
-        ruling = self._rule(wish, context.agent_id, *limits)
-        if harmless and limits[0] != "deny" and limits[1] != "always":
-            ruling = Allow("it only reads, or makes files that may be made")
+        free = harmless and limits[0] != "deny" and limits[1] != "always"
+        allowed = Allow("it only reads, or makes files that may be made")
+        ruling = allowed if free else self._rule(wish, context.agent_id, *limits)
         if isinstance(ruling, Deny):
             return ruling
         listed = bool(cause) and self._isnumbered(wish, context.agent_id)

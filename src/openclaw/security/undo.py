@@ -36,6 +36,9 @@ from openclaw.storage import atomic
 
 MB = 1 << 20
 GRACE_NS = 3_600 * 1_000_000_000
+PRUNE_SECONDS = 3_600.0
+STORED_UNPRUNED = 1 / 16
+"""Of the budget, what may be stored before the next pruning."""
 CUT_SHORT_NS = 60 * 1_000_000_000
 _LINE = msgspec.json.Decoder(Record)
 
@@ -59,6 +62,9 @@ class UndoJournal:
         self._clock = clock
         self._budget = budget
         self._numbers: dict[str, int] = {}
+        self._prune_at = 0.0
+        self._stored = 0
+        """Bytes since the last pruning, which reads the lists of all runs."""
         self._numbering = threading.Lock()
         """Calls that run beside each other snapshot their files in threads."""
 
@@ -97,7 +103,10 @@ class UndoJournal:
                 (each.number for each in self._read(file) if isinstance(each, FileBefore)), default=0
             )
             return
-        self.prune()
+        now = self._clock.now()
+        if now >= self._prune_at or self._stored > self._budget.total * STORED_UNPRUNED:
+            self.prune()
+            self._prune_at, self._stored = now + PRUNE_SECONDS, 0
         self._numbers[run_id] = 0
         self._append(run_id, Run(run_id, session_key, millis(self._clock)))
 
@@ -126,6 +135,7 @@ class UndoJournal:
             with os.fdopen(fd, "wb") as file:
                 file.write(data)
             fresh.replace(place)
+            self._stored += len(data)
         return digest
 
     # After a run.

@@ -114,6 +114,19 @@ def test_the_oldest_runs_go_when_there_is_too_much(tmp_path: Path) -> None:
     assert [told.run.run_id for told in desk.journal.stories()] == ["r5", "r4", "r3"]
 
 
+async def test_the_lists_of_other_runs_are_read_once_an_hour(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, days=1)
+    desk.change("old", "a", "1")
+    await desk.clock.advance(86_390)
+    desk.change("r1", "b", "1")
+    await desk.clock.advance(60)
+    desk.change("r2", "c", "1")
+    assert desk.journal.find("old")  # a minute beyond its day
+    await desk.clock.advance(3_600)
+    desk.change("r3", "d", "1")
+    assert [each.run.run_id for each in desk.journal.stories()] == ["r3", "r2", "r1"]
+
+
 def test_a_file_that_is_too_large_is_named_and_not_undone(tmp_path: Path) -> None:
     desk = Desk(tmp_path, file=10)
     (tmp_path / "a").write_text("x" * 11)
