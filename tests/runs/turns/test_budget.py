@@ -28,11 +28,11 @@ class Budget(dict[str, float]):
     """The most of each kind."""
 
 
-TURN = Budget(calls=1_570, statements=23, commits=4, writes=3, syncs=0, trips=0, blocks=200)
+TURN = Budget(calls=1_330, statements=23, commits=4, writes=3, syncs=0, trips=0, blocks=200)
 """Of a turn of a conversation, however long: two commits, and two more where the machine is slow to get there."""
 MORE_FOR_A_MESSAGE = 3
 """Calls for each message that was said before: the scripted model looks at each, and nothing else does."""
-TOOL_CALL = Budget(calls=1_620, statements=11, commits=3, writes=2, syncs=0, trips=2, blocks=120)
+TOOL_CALL = Budget(calls=1_540, statements=11, commits=3, writes=2, syncs=0, trips=2, blocks=120)
 """What a call of a tool adds to it, the model's next answer included; `read` and its labels are in threads."""
 SESSIONS, MOST_GROWTH = 30, 1 << 20
 """Of so many conversations, when their text has grown by 2.6 MiB, which unbounded would be there several times."""
