@@ -156,7 +156,7 @@ class EventReader(LineReader):
             elif line == b"data":
                 data.append(b"")
         if len(data) > known:  # of an event whose end has not come yet
-            self._size += sum(map(len, data[known:]))
+            self._size += sum(map(len, data[known:])) + len("data:") * (len(data) - known)
             self._check(self._size)
         return events
 
