@@ -18,7 +18,7 @@ from openclaw.process.environment import Environment
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.events import RunEvent, RunSettled
 from openclaw.runs.queue import Lanes, QueueRules
-from openclaw.runs.reply import TextShaped
+from openclaw.runs.reply import ReplyShaped, TextShaped
 from openclaw.runs.request import RunRequest
 from openclaw.runs.settings import QueueMode
 from openclaw.runs.worker import INTERRUPTED, RunService
@@ -55,11 +55,17 @@ class Hall:
         self.model = model
         self.events: list[RunEvent] = []
         self._changed = asyncio.Event()
+        self._followers: list[Callable[[RunEvent], None]] = []
         self.runs: RunService
 
     def tell(self, event: RunEvent) -> None:
         self.events.append(event)
         self._changed.set()
+        for follower in self._followers:
+            follower(event)
+
+    def follow(self, follower: Callable[[RunEvent], None]) -> None:
+        self._followers.append(follower)
 
     async def until(self, wanted: Callable[[RunEvent], bool]) -> RunEvent:
         async with asyncio.timeout(120):
@@ -117,6 +123,29 @@ async def test_an_input_is_accepted_at_once_and_answered(
     seqs = [event.seq for event in place.events if event.run_id == "r1"]
     assert seqs == list(range(1, len(seqs) + 1))
     assert len(scripted_model.requests) == 1
+
+
+@pytest.mark.sqlite  # a server takes steps of the loop to write the end down
+async def test_an_answer_and_the_end_of_its_run_are_said_in_one_step(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    """So that they reach a client in one write."""
+    scripted_model.script(says("Hello there."))
+    steps: list[list[RunEvent]] = []
+    async with hall(openclaw_home, scripted_model) as place:
+        loop, open_step = asyncio.get_running_loop(), list[bool]()
+
+        def tell(event: RunEvent) -> None:
+            if not open_step:
+                open_step.append(True)
+                steps.append([])
+                loop.call_soon(open_step.clear)
+            steps[-1].append(event)
+
+        place.follow(tell)
+        await place.say("r1", "hi")
+        await place.until(settled("r1"))
+    assert {ReplyShaped, RunSettled} <= {type(event.event) for event in steps[-1]}
 
 
 async def test_the_same_key_while_running_is_in_flight(

@@ -299,6 +299,7 @@ async def test_cleanup_removes_session_and_files(home):
         assert (Path(child.files) / "a.txt").read_text() == "hello"
         await it.until(lambda: worker.requests)
         assert child.files in worker.requests[0].messages[0].text
+        await it.outcome("r1")
         go.set()
         await it.until(lambda: it.roster.get(child.run_id).archived and boss.left == 0)
         assert not Path(child.files).exists()

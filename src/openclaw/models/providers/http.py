@@ -5,7 +5,7 @@ import ipaddress
 import os
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import asynccontextmanager, suppress
 from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -156,7 +156,7 @@ class EventReader(LineReader):
             elif line == b"data":
                 data.append(b"")
         if len(data) > known:  # of an event whose end has not come yet
-            self._size += sum(map(len, data[known:]))
+            self._size += sum(map(len, data[known:])) + len("data:") * (len(data) - known)
             self._check(self._size)
         return events
 
@@ -224,44 +224,38 @@ class HttpProvider:
         call, origin = self.call(request), self._origin(request.model)
         reader, decoder = self.reader(request.model.provider), self.decoder(request.model, origin)
         head, events = b"", 0
-        try:
-            async with self._post(request.model, call) as answer:
-                if answer.status >= 300:
-                    raise await _failed(answer, origin)
-                while chunk := await answer.read():
-                    if not head:
-                        head = chunk
-                        if head.lstrip()[:1] in reader.foreign:
-                            raise await _document(head, answer, origin)
-                    arrived: list[ModelEvent] = []
-                    failure: Exception | None = None
-                    try:
-                        for data in reader.feed(chunk):
-                            events += 1
-                            try:
-                                _join(arrived, decoder.read(data))
-                            except msgspec.DecodeError as error:
-                                raise _unreadable(origin, data) from error
-                    except ProviderError as error:
-                        failure = error  # after what came before it
-                    for event in arrived:
-                        yield event
-                    if failure is not None:
-                        raise failure
-                    if decoder.complete:
-                        if not answer.ended:
-                            await _drain(answer)
-                        break
-                else:
-                    for data in reader.end():
+        async with self._open(request.model, call, origin) as answer:
+            while chunk := await answer.read():
+                if not head:
+                    head = chunk
+                    if head.lstrip()[:1] in reader.foreign:
+                        raise await _document(head, answer, origin)
+                arrived: list[ModelEvent] = []
+                failure: Exception | None = None
+                try:
+                    for data in reader.feed(chunk):
                         events += 1
-                        # A last event that cannot be decoded was cut off; `_unfinished` below reports it.
-                        with suppress(msgspec.DecodeError):
-                            for event in decoder.read(data):
-                                yield event
-        except HttpFailure as error:
-            model = request.model
-            raise _translated(error, origin, authority(model.base_url), self._patience(model)) from error
+                        try:
+                            _join(arrived, decoder.read(data))
+                        except msgspec.DecodeError as error:
+                            raise _unreadable(origin, data) from error
+                except ProviderError as error:
+                    failure = error  # after what came before it
+                for event in arrived:
+                    yield event
+                if failure is not None:
+                    raise failure
+                if decoder.complete:
+                    if not answer.ended:
+                        await _drain(answer)
+                    break
+            else:
+                for data in reader.end():
+                    events += 1
+                    # A last event that cannot be decoded was cut off; `_unfinished` below reports it.
+                    with suppress(msgspec.DecodeError):
+                        for event in decoder.read(data):
+                            yield event
         if not decoder.ended:
             raise _unfinished(origin, head if not events else b"")
         yield Done(decoder.message(), call.body)
@@ -282,19 +276,25 @@ class HttpProvider:
             secrets=(*key, *(Secret(part) for value in given for part in (value, *value.split()))),
         )
 
-    def _post(self, model: Model, call: ProviderCall) -> AbstractAsyncContextManager[StreamedResponse]:
-        """Sends a request, for the block in which its answer is read."""
+    @asynccontextmanager
+    async def _open(self, model: Model, call: ProviderCall, origin: FaultOrigin) -> AsyncIterator[StreamedResponse]:
         url = model.base_url.rstrip("/") + call.path
-        headers, seconds = self._headers(model, call), self._patience(model)
+        host = authority(url)
+        seconds = model.timeout_seconds or self.endpoint.timeout_seconds
+        headers = self._headers(model, call)
         address = parse_address(url)
-        # A proxy from the environment cannot reach this machine's loopback.
-        if address is not None and (is_loopback(authority(url)) or not may_use_proxy()):
-            return self._connections.post(address, headers, call.body, seconds)
-        return self._general_client().post(url, headers, call.body, seconds)
-
-    def _patience(self, model: Model) -> float | None:
-        """The seconds of silence after which a call has failed."""
-        return model.timeout_seconds or self.endpoint.timeout_seconds
+        try:
+            # A proxy from the environment cannot reach this machine's loopback.
+            if address is not None and (is_loopback(host) or not may_use_proxy()):
+                posting = self._connections.post(address, headers, call.body, seconds)
+            else:
+                posting = self._general_client().post(url, headers, call.body, seconds)
+            async with posting as answer:
+                if answer.status >= 300:
+                    raise await _failed(answer, origin)
+                yield answer
+        except HttpFailure as error:
+            raise _translated(error, origin, host, seconds) from error
 
     def _general_client(self) -> "ProxiedClient":
         from openclaw.models.providers.proxied import ProxiedClient  # slow to import, and few need it

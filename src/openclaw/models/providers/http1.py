@@ -7,7 +7,8 @@ passwords in addresses, international host names) `proxied` does with such a cli
 import asyncio
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -75,11 +76,6 @@ class HttpAddress(Struct, frozen=True):
     host: str
     port: int
     path: str
-
-    @property
-    def place(self) -> tuple[bool, str, int]:
-        """What a connection is made to."""
-        return self.secure, self.host, self.port
 
     @property
     def authority(self) -> str:
@@ -310,30 +306,35 @@ class HttpConnections:
         self._certificates = certificates
         self._idle: dict[tuple[bool, str, int], list[HttpConnection]] = {}
 
-    def post(
+    @asynccontextmanager
+    async def post(
         self, address: HttpAddress, headers: Mapping[str, str], body: bytes, seconds: float | None
-    ) -> "PostedRequest":
+    ) -> AsyncIterator[StreamedResponse]:
         """Sends `body`; the answer for the length of the block. `seconds` limits the silence in it."""
-        return PostedRequest(self, address, headers, body, seconds)
+        lines = [f"POST {address.path} HTTP/1.1", f"host: {address.authority}", "accept: */*"]
+        lines += ["accept-encoding: gzip, deflate", *(f"{name}: {value}" for name, value in headers.items())]
+        head = "\r\n".join((*lines, f"content-length: {len(body)}", "", "")).encode("latin-1")
+        place = (address.secure, address.host, address.port)
+        connection = self._waiting(place) or await self._connect(address)
+        try:
+            await connection.send(head, body, seconds)
+            yield connection
+        finally:
+            if connection.free:
+                connection.idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, connection.close)
+                self._idle.setdefault(place, []).append(connection)
+            else:
+                connection.close()
 
-    async def take(self, address: HttpAddress) -> HttpConnection:
-        """A connection that nobody uses."""
-        idle = self._idle.get(address.place, [])
+    def _waiting(self, place: tuple[bool, str, int]) -> HttpConnection | None:
+        idle = self._idle.get(place, [])
         while idle:
             connection = idle.pop()  # the latest, so that those nobody needs grow old
             if connection.free:
                 assert connection.idle is not None
                 connection.idle.cancel()
                 return connection
-        return await self._connect(address)
-
-    def give_back(self, address: HttpAddress, connection: HttpConnection) -> None:
-        """Keeps a connection for the next request, if it can be used again."""
-        if connection.free:
-            connection.idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, connection.close)
-            self._idle.setdefault(address.place, []).append(connection)
-        else:
-            connection.close()
+        return None
 
     async def _connect(self, address: HttpAddress) -> HttpConnection:
         encryption: dict[str, Any] = {}
@@ -357,40 +358,3 @@ class HttpConnections:
             _, connections = self._idle.popitem()
             for connection in connections:
                 connection.close()
-
-
-class PostedRequest:
-    """One request and its answer: `async with connections.post(…) as answer`. Not a generator, which costs more."""
-
-    def __init__(
-        self,
-        connections: HttpConnections,
-        address: HttpAddress,
-        headers: Mapping[str, str],
-        body: bytes,
-        seconds: float | None,
-    ) -> None:
-        self._connections = connections
-        self._address = address
-        self._headers = headers
-        self._body = body
-        self._seconds = seconds
-        self._connection: HttpConnection | None = None
-
-    async def __aenter__(self) -> StreamedResponse:
-        address = self._address
-        lines = [f"POST {address.path} HTTP/1.1", f"host: {address.authority}", "accept: */*"]
-        lines += ["accept-encoding: gzip, deflate", *(f"{name}: {value}" for name, value in self._headers.items())]
-        head = "\r\n".join((*lines, f"content-length: {len(self._body)}", "", "")).encode("latin-1")
-        connection = await self._connections.take(address)
-        try:
-            await connection.send(head, self._body, self._seconds)
-        except BaseException:
-            self._connections.give_back(address, connection)
-            raise
-        self._connection = connection
-        return connection
-
-    async def __aexit__(self, *ended: object) -> None:
-        if self._connection is not None:
-            self._connections.give_back(self._address, self._connection)
