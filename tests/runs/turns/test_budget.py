@@ -28,11 +28,11 @@ class Budget(dict[str, float]):
     """The most of each kind."""
 
 
-TURN = Budget(calls=1_000, statements=23, commits=4, writes=3, syncs=0, trips=0, blocks=110)
+TURN = Budget(calls=950, statements=23, commits=4, writes=3, syncs=0, trips=0, blocks=100)
 """Of a turn of a conversation, however long: two commits, and two more where the machine is slow to get there."""
 MORE_FOR_A_MESSAGE = 0.1
 """Calls for each message that was said before: nothing looks at them."""
-TOOL_CALL = Budget(calls=1_250, statements=11, commits=3, writes=2, syncs=0, trips=1, blocks=40)
+TOOL_CALL = Budget(calls=900, statements=11, commits=3, writes=2, syncs=0, trips=1, blocks=20)
 """What a call of a tool adds to it, the model's next answer included; `read` is in a thread."""
 SESSIONS, MOST_GROWTH = 30, 1 << 20
 """Of so many conversations, when their text has grown by 2.6 MiB, which unbounded would be there several times."""
