@@ -28,7 +28,7 @@ from openclaw.plugins.settings import HookSettings
 from openclaw.process.tasks import SystemClock
 from openclaw.runs.events import RunAccepted, RunPublisher
 from openclaw.runs.hooks.calls import ChildHooks
-from openclaw.testing import ScriptedModel, TemporaryHome, ask, calls, says
+from openclaw.testing import ScriptedModel, TemporaryHome, ask, calls, says, stalls
 from tests.channels.fake_platform import Slate
 from tests.plugins.hooks.test_messages import place
 from tests.runs.subagents.house import Cast, house
@@ -272,11 +272,14 @@ async def reply_payload_sending(home: TemporaryHome, code: str) -> None:
 
 async def subagents(home: TemporaryHome, code: str) -> None:
     boss = ScriptedModel(calls("sessions_spawn", task="alpha"), says("ok"), says("It said A."))
-    async with house(home, Cast(please=boss, alpha=ScriptedModel(says("A")))) as it:
+    worker = ScriptedModel([stalls(go := asyncio.Event()), says("A")])
+    async with house(home, Cast(please=boss, alpha=worker)) as it:
         api = plug(it.app, code)
         publisher = RunPublisher()
         ChildHooks(it.app.run_hooks.hooks, publisher)
         await it.say("r1", "please")
+        await it.outcome("r1")
+        go.set()
         await it.until(lambda: boss.left == 0)
         for event in it.events:
             publisher(event)
@@ -373,10 +376,13 @@ async def resolve_exec_env(home: TemporaryHome, code: str) -> None:
 
 async def subagent_delivery_target(home: TemporaryHome, code: str) -> None:
     boss = ScriptedModel(calls("sessions_spawn", task="alpha"), says("ok"), says("It said A."))
-    async with house(home, Cast(please=boss, alpha=ScriptedModel(says("A")))) as it:
+    worker = ScriptedModel([stalls(go := asyncio.Event()), says("A")])
+    async with house(home, Cast(please=boss, alpha=worker)) as it:
         plug(it.app, code)
         it.app.accounts["slate", "default"] = Slate()
         await it.say("r1", "please")
+        await it.outcome("r1")
+        go.set()
         await it.until(lambda: boss.left == 0)
         accepted = [each.event for each in it.events if each.run_id.startswith("announce:")]
         (told,) = (each.request for each in accepted if isinstance(each, RunAccepted))
