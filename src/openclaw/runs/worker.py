@@ -481,8 +481,9 @@ class RunService:
                 active.timer.cancel()
             active.place.release()
         if not active.given_up:
-            # Here and not in the task of the session: clients get the last words and the end in one write.
+            # Here and not in the task of the session, which would have to wake first.
             active.settling, turn = True, active.item.turn
+            await asyncio.sleep(0)  # the last words go out without waiting for the disk
             state: Literal["done", "failed"] = "done" if outcome.status == "ok" else "failed"
             await self._settle(active.item.ids, turn.key, outcome, state, active.item.asked)
             self._leave(session, active)
