@@ -7,7 +7,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from openclaw.core.deferred import shutil
+from openclaw.process.environment import find_executable
 from openclaw.tools.voice.speech import run_program
 
 NAME = "openclaw-py"
@@ -23,7 +23,7 @@ def find_command(packages: Path, prefix: Path, path: str) -> list[str] | None:
     notes = _notes(packages)
     if notes is None or (notes / "direct_url.json").exists():  # a checkout, a file, a repository: nothing newer to get
         return None
-    pipx, uv = shutil.which("pipx", path=path), shutil.which("uv", path=path)
+    pipx, uv = find_executable("pipx", path), find_executable("uv", path)
     if prefix.parts[-3:-1] == ("pipx", "venvs"):
         return [pipx, "upgrade", NAME] if pipx else None
     if prefix.parts[-3:-1] == ("uv", "tools"):

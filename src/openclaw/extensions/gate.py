@@ -6,8 +6,8 @@ from functools import cache
 
 from msgspec import Struct
 
-from openclaw.core.deferred import shutil
 from openclaw.extensions.front_matter import Requirements
+from openclaw.process.environment import find_executable
 
 
 class MachineFacts(Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ def look_at_machine(
 
     @cache
     def has_bin(name: str) -> bool:
-        return shutil.which(name, path=path) is not None
+        return find_executable(name, path) is not None
 
     return MachineFacts(
         platform="linux" if sys.platform.startswith("linux") else sys.platform,

@@ -1,4 +1,4 @@
-"""The process environment: the home directory, the time zone, and filtered variables for commands. No I/O."""
+"""The process environment: the home directory, the time zone, programs, and filtered variables for commands."""
 
 import os
 from collections.abc import Mapping
@@ -121,6 +121,21 @@ _HARMLESS = frozenset(
     "GIT_TERMINAL_PROMPT GIT_MERGE_AUTOEDIT GIT_OPTIONAL_LOCKS PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONUTF8 "
     "PYTHONIOENCODING PYTHONHASHSEED CARGO_TERM_COLOR PIP_NO_INPUT PIP_DISABLE_PIP_VERSION_CHECK".split()
 )
+
+
+def find_executable(name: str, path: str | None = None) -> str | None:
+    """What a shell with this PATH would start for `name`; without one, the PATH of this process.
+
+    Like `shutil.which`, with which the libraries of three ways to compress would be loaded.
+    """
+    if path is None:
+        path = os.environ.get("PATH", os.defpath)
+    places = [""] if os.path.dirname(name) else path.split(os.pathsep) if path else []  # noqa: PTH120
+    for place in places:
+        found = os.path.join(place, name)  # noqa: PTH118 (an empty place is the directory one is in)
+        if os.path.isfile(found) and os.access(found, os.X_OK):  # noqa: PTH113
+            return found
+    return None
 
 
 def safe_env(environ: Mapping[str, str]) -> dict[str, str]:

@@ -481,11 +481,10 @@ class RunService:
                 active.timer.cancel()
             active.place.release()
         if not active.given_up:
-            # Here and not in the task of the session, which would have to wake first.
-            active.settling, turn = True, active.item.turn
+            active.settling, item = True, active.item  # here: the task of the session would have to wake first
             await asyncio.sleep(0)  # the last words go out without waiting for the disk
             state: Literal["done", "failed"] = "done" if outcome.status == "ok" else "failed"
-            await self._settle(active.item.ids, turn.key, outcome, state, active.item.asked)
+            await self._settle(item.ids, item.turn.key, outcome, state, item.asked)
             self._leave(session, active)
         return outcome
 

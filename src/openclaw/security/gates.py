@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from openclaw.core.clock import Clock, millis
-from openclaw.core.deferred import shlex, shutil
+from openclaw.core.deferred import shlex
 from openclaw.core.errors import StateError
 from openclaw.core.messages import ToolCall
 from openclaw.core.text import ActionKind
@@ -27,6 +27,7 @@ from openclaw.core.tool import (
     Tool,
     ToolContext,
 )
+from openclaw.process.environment import find_executable
 from openclaw.security.approvals import REVIEW, ApprovalFile
 from openclaw.security.effects.command_facts import git_runs
 from openclaw.security.effects.consent import (
@@ -83,7 +84,7 @@ class _Command(Struct, frozen=True, kw_only=True):
     def resolve(self, word: str) -> str | None:
         """The program that `word` starts, links resolved."""
         places = [str(Path(self.cwd, place)) for place in self.path.split(os.pathsep)]
-        found = shutil.which(str(Path(self.cwd, word)) if "/" in word else word, path=os.pathsep.join(places))
+        found = find_executable(str(Path(self.cwd, word)) if "/" in word else word, os.pathsep.join(places))
         return str(Path(found).resolve()) if found else None
 
     def identify(self, words: Sequence[str]) -> str:

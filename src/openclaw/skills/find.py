@@ -12,10 +12,10 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-from openclaw.core.deferred import shutil
 from openclaw.core.text import sanitize_line
 from openclaw.extensions.find import package_places, stays_inside
 from openclaw.extensions.front_matter import Malformed
+from openclaw.process.environment import find_executable
 from openclaw.skills.manifest import Reference, SkillManifest, find_outside_references, parse
 from openclaw.skills.settings import LimitSettings
 from openclaw.storage.atomic import Identity, identity_at, identity_of
@@ -183,7 +183,7 @@ def node_directories(home: Path, variables: Mapping[str, str]) -> tuple[Path, ..
     """The skill directories of globally installed node packages: of bun, and of npm by its prefix or its program."""
     named = (variables.get(name) for name in NPM_PREFIXES)
     prefixes = [home / ".npm-global", *(Path(prefix) for prefix in named if prefix)]
-    node = shutil.which("node", path=variables.get("PATH"))
+    node = find_executable("node", variables.get("PATH"))
     prefixes += [Path(node).resolve().parent.parent] if node else []
     modules = [home / ".bun/install/global/node_modules", *(prefix / "lib/node_modules" for prefix in prefixes)]
     found = (path for place in modules for pattern in ("[!.@]*/skills", "@*/*/skills") for path in place.glob(pattern))

@@ -11,14 +11,13 @@ from typing import Annotated, Any
 
 from msgspec import Struct, field, structs
 
-from openclaw.core.deferred import shutil
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.sandbox import SANDBOX_HOME, BoundSandbox, RunsInSandbox, SandboxLaunch, SandboxSpec
 from openclaw.core.text import compile_lazily
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec, param, properties_of, tool_spec
 from openclaw.process import group
 from openclaw.process.child import ChildEnded, ChildProcess, PipedProcess, TerminalProcess
-from openclaw.process.environment import check_overrides
+from openclaw.process.environment import check_overrides, find_executable
 from openclaw.process.tasks import SystemClock
 from openclaw.security.tool_policy import Level
 from openclaw.tools.background import Background, BackgroundCommand, OutputTail
@@ -319,9 +318,9 @@ class ExecTool(ArgsTool[ExecArgs], RunsInSandbox):
 
 def pick_shell(preferred: str, path: str | None) -> str:
     """The user's shell if commands are written for it, else bash or sh."""
-    if Path(preferred).name in _SHELLS and (found := shutil.which(preferred, path=path)):
+    if Path(preferred).name in _SHELLS and (found := find_executable(preferred, path)):
         return found
-    return shutil.which("bash", path=path) or "/bin/sh"
+    return find_executable("bash", path) or "/bin/sh"
 
 
 def _in_box(workdir: str | None, box: SandboxSpec) -> Path:

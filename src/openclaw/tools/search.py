@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct, structs
 
-from openclaw.core.deferred import Deferred, shutil
+from openclaw.core.deferred import Deferred
 from openclaw.core.errors import InvalidRequest, StateError
 from openclaw.core.secret import is_secret_path
 from openclaw.core.tool import Output, ToolContext, param, tool_spec
 from openclaw.process.child import PipedProcess, wait_for_child
+from openclaw.process.environment import find_executable
 from openclaw.tools.base import A, FileTool
 from openclaw.tools.paths import format_size, irregular, missing_error, quote_path, relative, resolve_path
 from openclaw.tools.ripgrep_fallback import NO_FILES
@@ -116,7 +117,7 @@ def find_program(env: Mapping[str, str], bundled: Path | None = None) -> str | N
     """The system's `rg` on the PATH of `env`; else the one installed with us, if it is the one we know."""
     ours = bundled or Path(sys.executable).parent / ("rg.exe" if os.name == "nt" else "rg")
     places = (place for place in (env.get("PATH") or "").split(os.pathsep) if place and Path(place) != ours.parent)
-    if found := shutil.which("rg", path=os.pathsep.join(places)):
+    if found := find_executable("rg", os.pathsep.join(places)):
         return found
     return str(ours) if ours.is_file() and _is_known(ours, ours.stat().st_mtime_ns) else None
 

@@ -16,7 +16,6 @@ from typing import Any
 from msgspec import Struct, structs
 
 from openclaw.core.clock import Clock
-from openclaw.core.deferred import shutil
 from openclaw.core.errors import BadRequest, OpenClawError, ProviderError, ProviderTimeout, ServerFailed, Unavailable
 from openclaw.core.events import (
     CompactionEnded,
@@ -39,6 +38,7 @@ from openclaw.harnesses.acp.history import history_text, prompt_blocks
 from openclaw.harnesses.acp.permissions import as_call, choose_option
 from openclaw.harnesses.acp.updates import UpdateReader
 from openclaw.harnesses.codex.binding import ThreadBinding, ThreadBindings, digest, mark, split_new, unheard
+from openclaw.process.environment import find_executable
 from openclaw.process.tasks import run_shielded
 from openclaw.process.worker import Worker, WorkerSpec
 from openclaw.security.external import wrap_external_content
@@ -120,7 +120,7 @@ class AcpHarness:
 
 def find_program(name: str, command: str, variables: Mapping[str, str], workspace: str) -> str:
     """The program of an agent; raises with the way to install it when it is not there."""
-    found = shutil.which(command if "/" not in command else str(Path(workspace, command)), path=variables.get("PATH"))
+    found = find_executable(command if "/" not in command else str(Path(workspace, command)), variables.get("PATH"))
     if found is None:
         how = PROGRAMS.get(Path(command).name)
         raise Unavailable(

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from openclaw.core.deferred import shutil
 from openclaw.core.errors import Unavailable
 from openclaw.core.provider import Endpoint
 from openclaw.core.secret import redact
 from openclaw.process.child import end_orderly, start_subprocess
+from openclaw.process.environment import find_executable
 from openclaw.process.tasks import run_shielded
 from openclaw.process.worker import PIPES
 from openclaw.storage.atomic import private_directory
@@ -89,14 +89,14 @@ def _toml(value: str | int) -> str:
 def find_program(environ: Mapping[str, str]) -> str:
     """The Codex program: named, from its Python package, or on the path; raises when there is none."""
     named = environ.get(COMMAND, "")
-    found = shutil.which(named, path=environ.get("PATH")) if named else None
+    found = find_executable(named, environ.get("PATH")) if named else None
     if named and found is None:
         raise Unavailable(f"{COMMAND} names {named}, which is not a program that can be run.")
     package = find_spec("codex_cli_bin")
     if found is None and package is not None and package.origin:
         inside = Path(package.origin).parent / "bin" / "codex"
         found = str(inside) if inside.exists() else None
-    found = found or shutil.which("codex", path=environ.get("PATH"))
+    found = found or find_executable("codex", environ.get("PATH"))
     if found is None:
         raise Unavailable(INSTALL)
     return found

@@ -9,10 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from openclaw.core.deferred import shutil
 from openclaw.core.secret import is_secret_path
 from openclaw.core.text import compile_lazily
-from openclaw.process.environment import hijacks
+from openclaw.process.environment import find_executable, hijacks
 from openclaw.security.effects.forms import GIT_SETTINGS, HarmlessCommand, harmless
 from openclaw.security.effects.places import ProtectedPlaces, is_below, name_place
 from openclaw.security.effects.reach import NETWORK_CODE, hides_code, may_fetch
@@ -38,7 +37,7 @@ def look_harmless(command: str, cwd: str, workspace: str, places: ProtectedPlace
         return None
     path = os.pathsep.join(places.programs)
     for name in set(found.programs):
-        where = shutil.which(name, path=path)
+        where = find_executable(name, path)
         if where is None or not real_path(where).startswith(SYSTEM):
             return None
     if found.git and git_runs(found.cwd, commits=found.commits):

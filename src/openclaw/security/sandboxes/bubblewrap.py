@@ -23,6 +23,7 @@ import openclaw
 from openclaw.core.deferred import shutil
 from openclaw.core.errors import Unavailable
 from openclaw.core.sandbox import RUNTIME, SANDBOX_HOME, TMP, RunningSandbox, SandboxLaunch, SandboxSpec
+from openclaw.process.environment import find_executable
 from openclaw.storage.atomic import replace_file
 
 # The filter of system calls.
@@ -201,10 +202,10 @@ class Bubblewrap:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         path = environ.get("PATH", os.defpath)
-        self._program = shutil.which("bwrap", path=path)
+        self._program = find_executable("bwrap", path)
         self._limiter = next((each for each in ("/usr/bin/prlimit", "/bin/prlimit") if os.access(each, os.X_OK)), None)
         self._problem: str | None = None
-        self._systemd = shutil.which("systemd-run", path=path)
+        self._systemd = find_executable("systemd-run", path)
         self._scope: tuple[str, ...] = ()
         """Starts a command in a control group of its own, where systemd does that for us."""
         self._held: dict[str, tuple[float, int]] = {}

@@ -16,10 +16,10 @@ import msgspec
 from msgspec import Struct
 
 import openclaw
-from openclaw.core.deferred import shutil
 from openclaw.core.errors import Unavailable
 from openclaw.core.sandbox import RUNTIME, SANDBOX_HOME, TMP, Mount, RunningSandbox, SandboxLaunch, SandboxSpec
 from openclaw.process.child import ask_program
+from openclaw.process.environment import find_executable
 from openclaw.security.sandboxes.bubblewrap import stamp
 
 ASK_SECONDS = 30.0
@@ -47,7 +47,7 @@ class Docker:
     def __init__(self, environ: Mapping[str, str], program: str = "docker") -> None:
         self.name = program
         self._environ = {name: value for name, value in environ.items() if name in _PASSED}
-        self._program = shutil.which(program, path=environ.get("PATH", os.defpath))
+        self._program = find_executable(program, environ.get("PATH", os.defpath))
         self._making = asyncio.Lock()
         self._made: dict[str, str] = {}
 

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,6 +14,7 @@ from openclaw.core.messages import Image, Text
 from openclaw.core.settings import Live
 from openclaw.core.text import make_origin, sanitize_line
 from openclaw.core.tool import Effects, Output, ToolContext, ToolSpec
+from openclaw.process.environment import find_executable
 from openclaw.process.worker import Worker, WorkerSpec
 from openclaw.security.label_service import wrap_untrusted
 from openclaw.tools.base import ArgsTool, json_output
@@ -39,7 +39,7 @@ def executable(configured: str, environ: Mapping[str, str]) -> str:
             raise Unavailable(f"browser.executablePath: {path} is not a program")
         return str(path)
     for name in NAMES:
-        found = shutil.which(name, path=environ.get("PATH"))
+        found = find_executable(name, environ.get("PATH"))
         if found is not None:
             return found
     if sys.platform == "darwin":

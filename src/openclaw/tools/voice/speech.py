@@ -10,14 +10,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
-from openclaw.core.deferred import shutil
 from openclaw.core.errors import InvalidRequest, Unavailable
 from openclaw.core.secret import Secret
 from openclaw.core.settings import Live, cache_per_settings
 from openclaw.core.tool import Effects, Output, ToolContext, param, tool_spec
 from openclaw.models.settings import ModelsSettings
 from openclaw.process.child import ANSWER_BYTES, ask_program
-from openclaw.process.environment import safe_env
+from openclaw.process.environment import find_executable, safe_env
 from openclaw.tools.base import ArgsTool, json_output
 from openclaw.tools.settings import SpeechProviderSettings, TtsSettings
 
@@ -58,10 +57,10 @@ def choose_speaker(settings: TtsSettings, path: str) -> VoiceProvider | None:
     wanted = settings.provider
     if wanted == "openai" or (wanted is None and "openai" in settings.providers):
         return VoiceProvider(kind="openai", settings=settings.providers.get("openai", SpeechProviderSettings()))
-    encoder = shutil.which("opusenc", path=path) or shutil.which("ffmpeg", path=path) or ""
+    encoder = find_executable("opusenc", path) or find_executable("ffmpeg", path) or ""
     for kind, needs_model in (("piper", True), ("espeak-ng", False)):
         own = settings.providers.get(kind, SpeechProviderSettings())
-        program = shutil.which(kind, path=path) if wanted in (None, kind) else None
+        program = find_executable(kind, path) if wanted in (None, kind) else None
         if program is not None and (own.model or not needs_model):
             return VoiceProvider(kind=kind, program=program, encoder=encoder, settings=own)  # type: ignore[arg-type]
     return None

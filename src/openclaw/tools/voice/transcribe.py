@@ -3,11 +3,10 @@
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
-from openclaw.core.deferred import shutil
 from openclaw.core.errors import OpenClawError, Unavailable
 from openclaw.core.settings import Live, cache_per_settings
 from openclaw.models.settings import ModelsSettings
-from openclaw.process.environment import safe_env
+from openclaw.process.environment import find_executable, safe_env
 from openclaw.tools.settings import AudioSettings, MediaModelSettings, MediaSettings, ToolsSettings
 from openclaw.tools.voice.speech import endpoint, load_remote, run_program
 
@@ -25,7 +24,7 @@ def choose_listeners(media: MediaSettings, path: str, model: str) -> tuple[Media
         return named
     if audio.base_url:
         return (MediaModelSettings(provider="openai", base_url=audio.base_url),)
-    program = shutil.which(WHISPER, path=path)
+    program = find_executable(WHISPER, path)
     if program is None or not model:
         return ()
     args = ("-m", model, "-f", "{{MediaPath}}", "-l", audio.language or "auto", "--no-timestamps", "--no-prints")
