@@ -135,7 +135,7 @@ class Talk:
         """Everything that was to be sent is sent."""
 
         async def wait() -> None:
-            while await self.outbox.first_waiting(list(self.platforms)):
+            while await self.outbox.first_waiting(list(self.platforms)) or await self.outbox.left_previews():
                 await self.clock.sleep(0.5)
             await self.clock.sleep(3.0)
 
