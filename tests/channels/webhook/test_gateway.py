@@ -32,7 +32,7 @@ async def send(gateway: GatewayProcess, call: Any, path: str = "/webhook") -> in
     async with asyncio.timeout(DEADLINE):
         while True:
             answer = await asyncio.to_thread(post, gateway.port, path, call)
-            if answer.status_code not in (404, 503):
+            if answer.status_code not in (404, 405, 503):
                 return answer.status_code
             await asyncio.sleep(0.05)
 
