@@ -2,6 +2,7 @@
 
 import gc
 import secrets
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,10 @@ from openclaw.testing.postgres import MISSING, PostgresServer, postgres_programs
 settings.register_profile("house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("seek", settings.get_profile("house"), derandomize=False, print_blob=True, max_examples=2_000)
 settings.load_profile("house")
+
+# Started in the background of a shell, pytest and all its children would be deaf to Ctrl-C, which some tests type.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
