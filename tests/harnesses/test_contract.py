@@ -5,7 +5,6 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
 import pytest
 
 from openclaw.core.events import ModelCalled, Steered, TextDelta, ToolEnded, ToolStarted
@@ -13,6 +12,7 @@ from openclaw.core.harness import Steering
 from openclaw.core.messages import Assistant, User
 from openclaw.testing import Heard, ScriptedApprover, ask
 from tests.harnesses.runtimes import KINDS, Runtimes, texts
+from tests.processes import children, is_alive
 
 pytestmark = pytest.mark.anyio
 
@@ -106,10 +106,8 @@ async def test_a_stopped_turn_leaves_a_transcript_and_no_process(here, kind):
         again = await ask(app, "speak")
         assert again.text == "spoken"
         here.check()
-        children = psutil.Process().children(recursive=True)
-    left = [each for each in children if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
-    ours = [each for each in left if str(here.place) in " ".join(each.cmdline())]
-    await until(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in ours))
+        ours = children(saying=str(here.place))
+    await until(lambda: not any(map(is_alive, ours)))
 
 
 async def test_a_crash_leaves_a_transcript_and_the_next_turn_works(here, kind):

@@ -7,24 +7,17 @@ import sys
 from pathlib import Path
 from subprocess import DEVNULL
 
-import psutil  # type: ignore[import-untyped]
 import pytest
 
 from tests.process.users import FAULTS, ROOT, USERS, recorded
+from tests.processes import is_alive
 
 pytestmark = pytest.mark.anyio
 DEADLINE = 300.0
 
 
 def alive(pids: set[int]) -> set[int]:
-    found = set()
-    for pid in pids:
-        try:
-            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-                found.add(pid)
-        except psutil.Error:
-            pass
-    return found
+    return {pid for pid in pids if is_alive(pid)}
 
 
 async def until_gone(pids: set[int]) -> None:

@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
 import pytest
 
 from openclaw.core.errors import AuthFailed
@@ -34,6 +33,7 @@ from openclaw.testing import Calls, FakeClock, Heard, Says, ScriptedModel, Tempo
 from openclaw.testing.server import Answers, Breaks, Hangs, Pauses
 from tests.gateway.test_turns import PIXEL
 from tests.harnesses.codex.responses import Native, ResponsesServer, Writes
+from tests.processes import children
 
 pytestmark = [
     pytest.mark.anyio,
@@ -57,11 +57,6 @@ def messages(home: TemporaryHome) -> list[User | Assistant | ToolResult]:
 def thread_of(home: TemporaryHome) -> str:
     (path,) = (home.state / "agents" / "main" / "agent" / "codex" / "openclaw-threads").glob("*.json")
     return str(json.loads(path.read_text())["thread_id"])
-
-
-def children() -> list[psutil.Process]:
-    """The processes of this one that belong to Codex."""
-    return [each for each in psutil.Process().children(recursive=True) if "codex" in " ".join(each.cmdline()[:1])]
 
 
 async def until(heard: Heard, kind: type, count: int = 1) -> None:
@@ -266,14 +261,14 @@ async def test_stopped_it_leaves_nothing_running_and_the_next_turn_works(opencla
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
             print(f"stopped {state}: {time.monotonic() - began:.2f} s")
-            assert not [each for each in psutil.Process().children(recursive=True) if each.name() == "sleep"]
+            assert not children("sleep")
             if state != "after a tool":
                 again = await ask(app, "once more")
                 assert again.text in ("next", "late")
         said = messages(openclaw_home)
         calls = [call.id for each in said if isinstance(each, Assistant) for call in each.calls]
         assert calls == [each.tool_call_id for each in said if isinstance(each, ToolResult)]
-    assert not children()
+    assert not children("codex")
 
 
 HOLDS = """
@@ -303,11 +298,11 @@ async def test_stopped_before_it_has_started_it_is_interrupted_as_soon_as_it_has
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
             print(f"stopped before turn/started: {time.monotonic() - began:.2f} s")
-            thread, processes = thread_of(openclaw_home), {each.pid for each in children()}
+            thread, processes = thread_of(openclaw_home), children("codex")
             assert (await ask(app, "once more")).text == "next"
             assert thread_of(openclaw_home) == thread
-            assert {each.pid for each in children()} == processes
-    assert not children()
+            assert children("codex") == processes
+    assert not children("codex")
 
 
 def begun(home: TemporaryHome) -> bool:
@@ -326,8 +321,8 @@ async def test_a_killed_server_is_an_error_and_the_next_turn_goes_on(openclaw_ho
             if isinstance(reply, Calls):
                 await until(heard, ToolStarted)
             thread = thread_of(openclaw_home)
-            for each in children():
-                os.kill(each.pid, signal.SIGKILL)
+            for pid in children("codex"):
+                os.kill(pid, signal.SIGKILL)
             await work
             assert heard.end.stop_reason == "error"
             again = await ask(app, "go on")
@@ -376,7 +371,7 @@ async def test_when_a_model_fails_after_a_tool_the_next_goes_on_with_the_thread(
         assert "AGENTS.md" in json.dumps([each for each in request["input"] if each["type"] == "function_call_output"])
     assert (heard.text, again.text) == ("from the other", "from the other")
     assert thread_of(openclaw_home) == thread
-    assert not children()
+    assert not children("codex")
 
 
 async def test_without_a_key_nothing_is_started(openclaw_home):
@@ -388,7 +383,7 @@ async def test_without_a_key_nothing_is_started(openclaw_home):
     async with openclaw_home.assistant(ScriptedModel(), clock=SystemClock()) as app:
         with pytest.raises(AuthFailed, match="openclaw models auth openai"):
             await ask(app, "hi")
-    assert not children()
+    assert not children("codex")
 
 
 DIES = """

@@ -6,7 +6,6 @@ import time
 from importlib.util import find_spec
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
 import pytest
 
 from openclaw.core.events import ToolStarted
@@ -15,7 +14,8 @@ from openclaw.core.tool import ApprovalAnswer, ApprovalRequest, Decision
 from openclaw.process.tasks import SystemClock
 from openclaw.testing import Heard, Says, ScriptedApprover, ScriptedModel, TemporaryHome, ask
 from tests.harnesses.codex.responses import Native, ResponsesServer, Writes
-from tests.servers.test_codex import children, messages, until
+from tests.processes import children
+from tests.servers.test_codex import messages, until
 
 pytestmark = [
     pytest.mark.anyio,
@@ -190,7 +190,7 @@ async def test_a_command_that_goes_on_does_not_keep_the_turn(openclaw_home):
         assert "session ID" in outputs(server)[0]
     assert heard.text == "meanwhile"
     assert (heard.results[0].details or {})["status"] == "running"
-    assert not children()
+    assert not children("codex")
 
 
 async def test_what_is_typed_unasked_ends_the_turn(openclaw_home):
@@ -201,7 +201,7 @@ async def test_what_is_typed_unasked_ends_the_turn(openclaw_home):
             heard = await ask(app, "type")
     assert heard.end.stop_reason == "error"
     assert "typed something" in (heard.end.error or "")
-    assert not [each for each in psutil.Process().children(recursive=True) if each.name() == "cat"]
+    assert not children("cat")
 
 
 def typed(request: dict[str, Any]) -> tuple[Native, ...] | None:
@@ -227,13 +227,13 @@ async def test_stopped_it_leaves_no_command_behind(openclaw_home, where):
             work = asyncio.create_task(ask(app, "begin", into=heard))
             await until(heard, ToolStarted)
             if policy is FREE:
-                while not [each for each in psutil.Process().children(recursive=True) if each.name() == "sleep"]:
+                while not children("sleep"):
                     await asyncio.sleep(0.01)
             began = time.monotonic()
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
             print(f"stopped {where}: {time.monotonic() - began:.2f} s")
-            assert not [each for each in psutil.Process().children(recursive=True) if each.name() == "sleep"]
+            assert not children("sleep")
             again = await ask(app, "once more")
             assert again.text == "next"
         said = messages(openclaw_home)

@@ -5,11 +5,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
 import pytest
 
 from openclaw.testing import ScriptedModel, calls, says
 from tests.commandline import forked
+from tests.processes import is_alive
 from tests.runs.subagents.house import SETTINGS, Cast, Owner, house
 
 pytestmark = pytest.mark.anyio
@@ -27,13 +27,6 @@ def settings(place: Path, **acp: Any) -> dict[str, Any]:
     command, *args = forked("tests.harnesses.acp.coder", str(place))
     coder = {"command": command, "args": args, "env": {"CODER_KEY": "canary-key"}}
     return {**SETTINGS, "acp": {"agents": {"coder": coder}, **acp}}
-
-
-def gone(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
-    except psutil.Error:
-        return True
 
 
 async def test_it_does_the_work_and_its_answer_comes_back_as_foreign(openclaw_home, place):
@@ -64,10 +57,10 @@ async def test_it_does_the_work_and_its_answer_comes_back_as_foreign(openclaw_ho
     assert "CODER_KEY" in names
     assert not names & {"OPENCLAW_STATE_DIR", "PYTHONPATH"}
     for _ in range(300):
-        if gone(pid):
+        if not is_alive(pid):
             break
         await asyncio.sleep(0.1)
-    assert gone(pid)
+    assert not is_alive(pid)
 
 
 @pytest.mark.parametrize(("decision", "option"), [("allow-once", "yes"), ("allow-always", "yes"), ("deny", "no")])

@@ -4,7 +4,6 @@ import asyncio
 import json
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
 import pytest
 
 from openclaw.core.errors import InvalidRequest, Unavailable
@@ -13,6 +12,7 @@ from openclaw.core.messages import Assistant, Image, ToolResult
 from openclaw.harnesses.acp.permissions import as_call, choose_option
 from openclaw.testing import FakeClock, Heard, ScriptedApprover, ask
 from tests.harnesses.runtimes import Runtimes
+from tests.processes import is_alive
 
 pytestmark = pytest.mark.anyio
 
@@ -85,13 +85,6 @@ async def test_a_picture_goes_to_an_agent_that_takes_it(openclaw_home):
     assert "<image>" in (here.place / "asked").read_text()
 
 
-def lives(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    except psutil.Error:
-        return False
-
-
 async def test_one_that_does_not_stop_is_ended_with_all_it_started(openclaw_home):
     here = Runtimes(openclaw_home, started=True)
     async with openclaw_home.assistant(here.model) as app:
@@ -104,7 +97,7 @@ async def test_one_that_does_not_stop_is_ended_with_all_it_started(openclaw_home
         run.cancel()
         await asyncio.gather(run, return_exceptions=True)
         async with asyncio.timeout(60):  # they were killed, which on a busy machine takes a moment
-            while any(map(lives, pids)):
+            while any(map(is_alive, pids)):
                 await asyncio.sleep(0.02)
         assert (here.place / "cancelled").exists()
         assert (await ask(app, "speak")).text == "spoken"

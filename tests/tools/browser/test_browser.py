@@ -16,6 +16,7 @@ from openclaw.tools.browser.schema import PARAMETERS
 from openclaw.tools.browser.tool import Browsers, BrowserTool
 from openclaw.tools.settings import BrowserSettings
 from tests.commandline import PATIENCE
+from tests.processes import children, is_alive
 from tests.tools.browser.conftest import ENVIRON
 
 pytestmark = pytest.mark.anyio
@@ -144,14 +145,14 @@ async def test_what_a_page_logs_can_be_read(site, look):
 
 async def test_cookies_are_kept_by_profile_and_nothing_runs_afterwards(site, settings, workspace: Path, tmp_path: Path):
     context = ToolContext(call_id="c", workspace=workspace)
-    others = {each.pid for each in psutil.Process().children(recursive=True)}
+    others = children()
 
     async def visit(profile: str, script: str) -> str:
         browsers = Browsers(Fixed(ENVIRON))
         tool = BrowserTool(browsers, settings, tmp_path)
         try:
             await tool.call({"action": "open", "targetUrl": site.url("/two"), "profile": profile}, context)
-            started = {each.pid for each in psutil.Process().children(recursive=True)} - others
+            started = children() - others
             assert len(started) > 3
             environs = [psutil.Process(pid).environ() for pid in started if psutil.pid_exists(pid)]
             assert not [each for each in environs if "OPENAI_API_KEY" in each]
@@ -161,20 +162,13 @@ async def test_cookies_are_kept_by_profile_and_nothing_runs_afterwards(site, set
         finally:
             await browsers.close()
             async with asyncio.timeout(PATIENCE):
-                while [pid for pid in started if _lives(pid)]:
+                while [pid for pid in started if is_alive(pid)]:
                     await asyncio.sleep(0.1)
 
     await visit("one", "() => { document.cookie = 'a=b; max-age=9999'; return 1 }")
     assert '"a=b"' in await visit("one", "() => document.cookie")
     assert '""' in await visit("two", "() => document.cookie")
     assert (tmp_path / "one" / "user-data").is_dir()
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    except psutil.Error:
-        return False
 
 
 @pytest.mark.parametrize(

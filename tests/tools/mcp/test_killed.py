@@ -8,10 +8,10 @@ import sys
 import time
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
 import pytest
 
 from openclaw.tools.browser.tool import NAMES
+from tests.processes import children, is_alive
 from tests.tools.mcp.conftest import HERE
 
 SERVER = """
@@ -43,13 +43,6 @@ asyncio.run(main())
 """
 
 
-def lives(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    except psutil.Error:
-        return False
-
-
 @pytest.mark.parametrize("what", ["server", "browser"])
 def test_nothing_outlives_a_killed_gateway(what: str, tmp_path: Path) -> None:
     if what == "browser" and not any(shutil.which(name) for name in NAMES):
@@ -58,10 +51,10 @@ def test_nothing_outlives_a_killed_gateway(what: str, tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", *arguments], stdout=subprocess.PIPE, text=True) as gateway:
         assert gateway.stdout is not None
         assert gateway.stdout.readline() == "ready\n"
-        started = {each.pid for each in psutil.Process(gateway.pid).children(recursive=True)}
+        started = children(of=gateway.pid)
         assert len(started) >= (2 if what == "server" else 4)
         os.kill(gateway.pid, signal.SIGKILL)
     until = time.monotonic() + 60
-    while any(lives(pid) for pid in started) and time.monotonic() < until:
+    while any(is_alive(pid) for pid in started) and time.monotonic() < until:
         time.sleep(0.1)
-    assert not [pid for pid in started if lives(pid)]
+    assert not [pid for pid in started if is_alive(pid)]

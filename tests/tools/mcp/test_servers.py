@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
 import pytest
 
 from openclaw.core.tool import Effects, Output, Tool, ToolContext
@@ -21,6 +20,7 @@ from openclaw.process.tasks import SystemClock
 from openclaw.runs.request import RunRequest
 from openclaw.testing import ScriptedApprover, ScriptedModel, TemporaryHome, calls, says
 from tests.commandline import Child
+from tests.processes import children, is_alive
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("quick_workers")]
 
@@ -57,13 +57,9 @@ async def use(tool: Tool, home: TemporaryHome, **args: Any) -> Output:
         return await tool.call(args, ToolContext(call_id="c", workspace=home.workspace, session_key="agent:main:main"))
 
 
-def children() -> set[int]:
-    return {process.pid for process in psutil.Process().children(recursive=True)}
-
-
 async def gone(pid: int) -> bool:
     for _ in range(300):
-        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+        if not is_alive(pid):
             return True
         await asyncio.sleep(0.1)
     return False
