@@ -253,6 +253,32 @@ async def test_stopping_everything_while_messages_are_being_collected_leaves_the
     assert outcome is not None and outcome.texts == ("fresh",)
 
 
+@pytest.mark.sqlite
+async def test_a_run_that_is_stopped_while_it_takes_up_a_message_ends_that_too(
+    openclaw_home: TemporaryHome, scripted_model: ScriptedModel
+) -> None:
+    go = asyncio.Event()
+    scripted_model.script(says("hello"), [says("one"), stalls(go)], says("never said"))
+    async with hall(openclaw_home, scripted_model) as place:
+        key = place.app.key("main", None)
+        await place.say("r0", "the first call of an hour tidies up")
+        assert await place.runs.wait("r0", 60)
+        await place.say("r1", "first")
+        await place.until(spoken("r1"))
+        assert (await place.say("r2", "second")).status == "steered"
+        async with place.app.db.transaction():  # so that the end of r2 cannot be written down yet
+            go.set()
+            async with asyncio.timeout(120):
+                while "second" not in [each.text for each in place.messages(openclaw_home)]:
+                    await asyncio.sleep(0.01)
+            assert await place.runs.abort(key) == ["r1"]
+            await asyncio.sleep(0.05)
+        first, second = await place.runs.wait("r1", 60), await place.runs.wait("r2", 60)
+    assert first is not None and first.stop_reason == "aborted"
+    assert second is not None and second.steered_into == "r1"
+    assert len(scripted_model.requests) == 2
+
+
 async def test_what_was_collected_and_never_asked_is_taken_up_after_a_restart(
     openclaw_home: TemporaryHome, scripted_model: ScriptedModel
 ) -> None:

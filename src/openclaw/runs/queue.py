@@ -505,7 +505,7 @@ def bring_along(session: SessionQueue, newest: QueuedRun) -> None:
     active = session.active
     unseen = list(session.waiting)
     if active is not None:
-        unseen[:0] = [active.steered[run_of(user) or ""] for user in take_unheard(active.steering)]
+        unseen[:0] = [active.steered.pop(run_of(user) or "") for user in take_unheard(active.steering)]
         if not (active.begun or active.brought_along) and _alike(active.item, newest):
             unseen.insert(0, active.item)
             active.brought_along = True

@@ -19,7 +19,6 @@ from openclaw.core.clock import Clock, millis
 from openclaw.core.errors import InvalidRequest, OpenClawError, ProviderError, Unavailable
 from openclaw.core.events import ModelCalled, RunEnded, Steered, TextDelta
 from openclaw.core.keys import SessionKey
-from openclaw.core.messages import User
 from openclaw.core.settings import Fixed, Live
 from openclaw.process.tasks import wait_first
 from openclaw.runs import queue
@@ -67,14 +66,12 @@ from openclaw.tools.settings import ToolsSettings
 if TYPE_CHECKING:
     from openclaw.runs.hooks.messages import MessageHooks, OutgoingMessage
 
-
 log = logging.getLogger(__name__)
 
 MOST_ATTEMPTS = 3
 ELSEWHERE = 0.25
 """Seconds between two looks for the end of a run that another process carries out."""
 INTERRUPTED = "The gateway was restarted while it worked on this, and has taken it up again."
-
 
 _AGENTS, _TOOLS = Fixed(AgentsSettings()), Fixed(ToolsSettings())
 
@@ -210,16 +207,14 @@ class RunService:
             return []
         stopped = [item for item in session.waiting if run_id in (None, item.turn.run_id)]
         session.waiting = [item for item in session.waiting if item not in stopped]
-        for item in stopped:
-            await self._settle(item.ids, key, failed_outcome("aborted", "aborted", "aborted"), "aborted")
-        active = session.active
-        names = [name for item in stopped for name in item.ids]
-        if active is not None and run_id in (None, *active.item.ids):
-            for user in take_unheard(active.steering):
-                own = run_of(user)
-                if own:
-                    await self._settle([own], key, failed_outcome("aborted", "aborted", "aborted"), "aborted")
-                    names.append(own)
+        groups = [item.ids for item in stopped]
+        active = session.active if session.active and run_id in (None, *session.active.item.ids) else None
+        if active is not None:
+            groups += [(name,) for name in map(run_of, take_unheard(active.steering)) if name]
+        for group in groups:
+            await self._settle(group, key, failed_outcome("aborted", "aborted", "aborted"), "aborted")
+        names = [name for group in groups for name in group]
+        if active is not None:
             active.stop("user")
             names.append(active.item.turn.run_id)
         return names
@@ -301,7 +296,7 @@ class RunService:
 
     @property
     def busy(self) -> int:
-        return sum(session.active is not None for session in self._sessions.values())
+        return sum(map(self.is_running, self._sessions))
 
     @property
     def running(self) -> int:
@@ -433,7 +428,7 @@ class RunService:
             active.over.set()
         # What came too late to be heard by the run becomes a turn of its own.
         while active.steering.waiting:
-            late = active.steered.get(run_of(active.steering.waiting.popleft()) or "")
+            late = active.steered.pop(run_of(active.steering.waiting.popleft()) or "", None)
             if late is not None:
                 self._enqueue(late)
 
@@ -451,6 +446,9 @@ class RunService:
                 if not active.given_up:
                     await asyncio.gather(active.task, return_exceptions=True)
         turn = active.item.turn
+        if active.steered and active.why != "shutdown":  # it may have been stopped just when it took some up
+            unheard = {run_of(user) for user in active.steering.waiting}
+            await self._heard([name for name in active.steered if name in self._ends and name not in unheard], active)
         if not active.task.done():  # it does not stop: its end is not waited for, and stated all the same
             await self._settle(active.item.ids, turn.key, stopped_outcome("stalled"), "failed", active.item.asked)
             return
@@ -524,7 +522,7 @@ class RunService:
                                 await self._merge(active.item.also, (*turn.earlier, *active.item.others), active)
                             active.steerable = active.begun = True
                         case Steered(message=message):
-                            await self._heard(message, active)
+                            await self._heard([run_of(message)], active)
                         case RunEnded():
                             active.steerable = False
                     active.activity.take(event, self._clock.now())
@@ -543,12 +541,13 @@ class RunService:
             plugins.received(item.turn)
         return plugins.outgoing(item.turn)
 
-    async def _heard(self, message: User, active: ActiveRun) -> None:
-        run_id, turn = run_of(message), active.item.turn
-        if run_id:
-            told = (active.steered[run_id].turn,) if run_id in active.steered else ()
-            await self._merge([run_id], told, active)
-            self._tell_end([run_id], turn.key, merged_outcome(turn.run_id, millis(self._clock)))
+    async def _heard(self, run_ids: Sequence[str | None], active: ActiveRun) -> None:
+        """Ends inputs that a run took up: they are in the transcript, and nobody asks them again."""
+        for name in filter(None, run_ids):
+            told = (active.steered[name].turn,) if name in active.steered else ()
+            await self._merge([name], told, active)
+            merged = merged_outcome(active.item.turn.run_id, millis(self._clock))
+            self._tell_end([name], active.item.turn.key, merged)
 
     async def _merge(self, run_ids: Sequence[str], told: Sequence[RunRequest], active: ActiveRun) -> None:
         """Ends inputs that went into a run. Where they wait for an answer is on record with that run, should we die."""

@@ -258,11 +258,12 @@ class CodexTurn:
                             yield event
                         taken = self._taken(news)
                         if taken is not None:
+                            if reader.said:
+                                yield reader.message(())
+                            # Nothing is waited for between these: whoever stops the run finds it unheard or on record.
                             with suppress(ValueError):
                                 steering.waiting.remove(taken)
                             tools.heard(taken)
-                            if reader.said:
-                                yield reader.message(())
                             yield Steered(taken)
                         await self._book(job, tools, reader, news)
                     case ToolStarted() | ToolUpdated() | ToolEnded():
