@@ -10,7 +10,7 @@ import pytest
 
 from openclaw.core.errors import SessionBusy
 from openclaw.process.tasks import SystemClock
-from openclaw.sessions.files import WriteLocks, lock_path
+from openclaw.sessions.files import MOST_PAUSED, WriteLocks, lock_path
 from openclaw.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +35,7 @@ from openclaw.sessions.files import WriteLocks
 async def main():
     locks, log = WriteLocks(SystemClock(), 30.0), Path(sys.argv[2])
     for turn in range(15):
-        async with locks.writing(Path(sys.argv[1]), f"run-{turn}"):
+        async with locks.writing(Path(sys.argv[1]), f"run-{turn}", again=turn % 3 > 0):
             for step in ("in", "out"):
                 with log.open("a") as file:
                     file.write(f"{sys.argv[3]} {step}\\n")
@@ -179,4 +179,24 @@ async def test_no_descriptor_and_no_file_is_left(session: Path) -> None:
                 async with WriteLocks(clock, 0.0).writing(session, "other"):
                     pass
     assert open_files() == before
+    assert list(session.parent.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+async def test_files_that_stay_open_are_few_and_free_for_everybody_until_they_are_closed(session: Path) -> None:
+    locks, others = WriteLocks(SystemClock()), WriteLocks(SystemClock(), 0.0)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for number in range(2 * MOST_PAUSED):
+        place = session.with_name(f"s{number}.jsonl")
+        for run in ("one", "another"):
+            async with locks.writing(place, run, again=True):
+                with pytest.raises(SessionBusy, match=run):
+                    async with others.writing(place, "other"):
+                        pass
+        async with others.writing(place, "other", again=bool(number % 2)):
+            pass
+    assert len(list(Path("/proc/self/fd").iterdir())) - before <= 2 * MOST_PAUSED
+    others.close()
+    locks.close()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
     assert list(session.parent.iterdir()) == []

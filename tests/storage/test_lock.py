@@ -82,17 +82,51 @@ def test_waiting_ends_when_the_holder_lets_go_or_time_is_up(tmp_path: Path) -> N
     lock.release()
 
 
+def test_a_paused_lock_is_free_for_others_and_taken_again_with_the_same_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.lock"
+    lock, other = KernelLock(path), KernelLock(path)
+    assert lock.take(Holder(pid=os.getpid(), created_at=1, owner="a longer name than the other"))
+    lock.pause()
+    assert path.exists()
+    assert other.take(ME)
+    assert not lock.take(ME)
+    other.release()  # and removes the file
+    assert lock.take(ME) and read_holder(path) == ME
+    lock.pause()
+    file = path.stat().st_ino
+    assert lock.take(ME) and path.stat().st_ino == file
+    lock.pause()
+    lock.release()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_paused_lock_leaves_the_file_to_whoever_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "x.lock"
+    lock, other = KernelLock(path), KernelLock(path)
+    assert lock.take(ME)
+    lock.pause()
+    assert other.take(ME)
+    lock.release()
+    assert path.exists() and not KernelLock(path).take(ME)
+    other.release()
+    assert list(tmp_path.iterdir()) == []
+
+
 CROWD = """
 import os, sys
 from pathlib import Path
 from openclaw.storage.locks import Holder; from openclaw.storage.locks import KernelLock
 lock, inside = KernelLock(Path(sys.argv[1])), sys.argv[1] + ".inside"
-for _ in range(200):
+for number in range(200):
     while not lock.take(Holder(pid=os.getpid(), created_at=1)):
         pass
     os.close(os.open(inside, os.O_CREAT | os.O_EXCL))
     os.unlink(inside)
-    lock.release()
+    if number % 3:
+        lock.pause()
+    else:
+        lock.release()
+lock.release()
 """
 
 

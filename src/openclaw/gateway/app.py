@@ -201,6 +201,7 @@ class App:
         self.run_hooks.session_ended(row, why)
 
     async def close(self) -> None:
+        self.locks.close()
         await self.memories.close()  # before the plugins, which may make their vectors
         await self.plugins.close()
         await self.run_hooks.hooks.close()

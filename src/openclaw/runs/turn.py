@@ -417,7 +417,7 @@ class TurnRunner:
                 renewed = await self._renewal.renew(turn, row)
                 row = renewed.after if renewed is not None else row
             path = self._index.path(row.agent_id, row.session_id)
-            async with self._locks.writing(path, turn.run_id):
+            async with self._locks.writing(path, turn.run_id, again=True):
                 # Another process may have worked in it, or begun it anew, while we waited for the lock.
                 now = await self._index.resolve(turn.key)
                 if now.session_id != row.session_id:

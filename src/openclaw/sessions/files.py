@@ -391,12 +391,15 @@ class FileTranscripts:
 
 
 def _sizes(state: Path) -> dict[Path, int]:
-    return {path: path.stat().st_size for path in state.glob("agents/*/sessions/*.jsonl*") if path.is_file()}
+    found = (path for path in state.glob("agents/*/sessions/*.jsonl*") if path.suffix != ".lock")
+    return {path: path.stat().st_size for path in found if path.is_file()}
 
 
 # Write locks.
 
 WAITS = Backoff(0.01, 0.25)
+MOST_PAUSED = 16
+"""How many lock files stay open after a turn: making and removing one takes longer than all the rest of locking."""
 
 
 def lock_path(transcript: Path) -> Path:
@@ -411,14 +414,23 @@ class WriteLocks:
         """Where transcripts are kept beside their files, if anywhere."""
         self._clock = clock
         self._timeout = acquire_timeout
+        self._host = socket.gethostname()
         self._writers: dict[Path, str] = {}
         """The writers that hold a lock, by its path."""
+        self._paused: dict[Path, KernelLock] = {}
+        """Locks of sessions that had a turn, free for everybody, the latest last."""
+
+    def close(self) -> None:
+        """Removes the lock files that turns left open."""
+        while self._paused:
+            self._paused.popitem()[1].release()
 
     @asynccontextmanager
-    async def writing(self, transcript: Path, writer: str) -> AsyncIterator[None]:
+    async def writing(self, transcript: Path, writer: str, *, again: bool = False) -> AsyncIterator[None]:
         """Holds the lock of `transcript` for `writer`; raises `SessionBusy` when it is not free in time.
 
-        The file is up to date inside the block, and what was appended is kept at its end.
+        The file is up to date inside the block, and what was appended is kept at its end. With `again` the lock is
+        likely to be taken again soon.
         """
         path = lock_path(transcript)
         if self._writers.get(path) == writer:
@@ -427,10 +439,8 @@ class WriteLocks:
             )
         deadline = self._clock.now() + self._timeout
         tried = 0
-        host = socket.gethostname()
-        lock = KernelLock(path)
-        while path in self._writers or not lock.take(
-            Holder(pid=os.getpid(), created_at=millis(self._clock), host=host, owner=writer)
+        while path in self._writers or not (lock := self._paused.pop(path, None) or KernelLock(path)).take(
+            Holder(pid=os.getpid(), created_at=millis(self._clock), host=self._host, owner=writer)
         ):
             if self._clock.now() >= deadline:
                 who = read_holder(path)
@@ -453,4 +463,10 @@ class WriteLocks:
                 await self.store.save(transcript)
         finally:
             del self._writers[path]
-            lock.release()
+            if again:
+                lock.pause()
+                self._paused[path] = lock
+                if len(self._paused) > MOST_PAUSED:
+                    self._paused.pop(next(iter(self._paused))).release()
+            else:
+                lock.release()

@@ -39,30 +39,35 @@ class KernelLock:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._fd: int | None = None
+        self._held = False
+        self._size = -1
+        """Bytes of the name in the file; -1 when they are not ours."""
 
     def take(self, holder: Holder) -> bool:
         """Tries once; True when the lock was acquired."""
-        if self._fd is not None:
+        if self._held:
             raise RuntimeError(f"{self.path} is already held by this object")
         try:
-            held = False
-            while not held:
-                fd = self._open()
+            while not self._held:
+                fd = self._fd = self._open() if self._fd is None else self._fd
                 try:
                     locked = _lock(fd)
                     # The last owner may have removed the file between our open and our lock: then try its successor.
-                    held = locked and _same_file(fd, self.path)
+                    self._held = locked and _same_file(fd, self.path)
                 finally:
-                    if not held:
-                        os.close(fd)
+                    if not self._held:
+                        self._close()
                 if not locked:
                     return False
         except OSError as error:
             raise StateError(f"cannot lock {self.path}: {error.strerror}. Check its owner and permissions.") from error
         # Naming the holder is optional: on a full disk the lock holds without it.
         with contextlib.suppress(OSError):
-            os.ftruncate(fd, os.write(fd, msgspec.json.encode(holder)))
-        self._fd = fd
+            os.lseek(fd, 0, os.SEEK_SET)
+            size = os.write(fd, msgspec.json.encode(holder))
+            if size != self._size:
+                os.ftruncate(fd, size)
+            self._size = size
         return True
 
     def _open(self) -> int:
@@ -81,18 +86,29 @@ class KernelLock:
             time.sleep(POLL_SECONDS)
         return True
 
+    def pause(self) -> None:
+        """Lets others have the lock, but leaves the file open, so that the next `take` needs no new one."""
+        if self._held and self._fd is not None:
+            self._held = False
+            _unlock(self._fd)
+
     def release(self) -> None:
-        """Releases the lock; calling it twice is harmless."""
+        """Releases the lock, and removes its file unless somebody else has it; calling it twice is harmless."""
         if self._fd is None:
             return
-        fd, self._fd = self._fd, None
         try:
             # A file that cannot be removed is harmless: closing it releases the lock.
             with contextlib.suppress(OSError):
                 # Unlinked while still locked: after the close another process may hold this file.
-                if sys.platform != "win32" and _same_file(fd, self.path):
+                ours = self._held or _lock(self._fd)
+                if ours and sys.platform != "win32" and _same_file(self._fd, self.path):
                     self.path.unlink()
         finally:
+            self._close()
+
+    def _close(self) -> None:
+        fd, self._fd, self._held, self._size = self._fd, None, False, -1
+        if fd is not None:
             os.close(fd)
 
     def __enter__(self) -> "KernelLock":
@@ -160,10 +176,12 @@ if sys.platform == "win32":
         os.lseek(fd, 0, os.SEEK_SET)
         return True
 
-    def _share(fd: int) -> None:
+    def _unlock(fd: int) -> None:
         with contextlib.suppress(OSError):
             os.lseek(fd, 1 << 20, os.SEEK_SET)
             msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+
+    _share = _unlock
 
 else:
     import fcntl
@@ -174,6 +192,9 @@ else:
         except BlockingIOError:
             return False
         return True
+
+    def _unlock(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_UN)
 
     def _share(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_SH)
