@@ -153,7 +153,8 @@ class RunMeter:
         model = request.model
         call = ReservedCall(
             **structs.asdict(self.payer),
-            call_id=secrets.token_hex(16),
+            # Calls that follow each other are neighbours in the indexes, whose pages are filled and written in order.
+            call_id=f"{millis(self._clock):012x}{secrets.token_hex(10)}",
             provider=model.provider,
             model=model.id,
             profile=credential.profile_id or "",

@@ -225,7 +225,8 @@ class _Life:
                 log.info("ready in %.0f ms", (time.monotonic() - self._born) * 1000)
                 await self._remember(self._loaded)
                 gc.freeze()  # objects that live as long as the process need no garbage collection
-                gc.set_threshold(20_000, 20, 20)
+                # Young garbage is all there is from now on: it is looked for before it takes a megabyte.
+                gc.set_threshold(3_000, 20, 20)
                 await self._until_over(parts, server)
                 server.front.withdraw("draining")
                 notify(environ, "STOPPING=1" if self._control.wish == "stop" else "RELOADING=1")

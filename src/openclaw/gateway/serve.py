@@ -195,7 +195,7 @@ def _look_at_files(histories: WorkspaceHistories, said: RunEvent) -> None:
     match said.event:
         case RunPhase(phase="preparing_context"):
             histories.look(said.key.agent, "elsewhere")
-        case RunSettled():
+        case RunSettled(outcome) if outcome.status != "ok" or outcome.tools or outcome.turns > 1:  # it may have acted
             histories.look(said.key.agent, "run")
 
 

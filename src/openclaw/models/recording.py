@@ -34,7 +34,7 @@ PAGE = 64
 """Message hashes per page blob: a long conversation costs one hash per page and call, not one per message."""
 SHORT = 512
 """Up to this many bytes a blob is not compressed: it would become hardly smaller. Nor would a page of hashes."""
-MOST_SEEN = 16_384
+MOST_SEEN = 8_192
 """How many blobs are remembered as stored; one that is forgotten is stored once more."""
 LARGE = 131_072
 """From this many bytes on, a request is encoded in a thread."""
@@ -178,8 +178,8 @@ class CallRecorder:
         self._clock = clock
         self._settings = settings
         self.encode = encode
-        self._seen: dict[str, int] = {}
-        """Blobs that later calls share, known to be stored, and the hour they were last marked as used."""
+        self._seen: dict[str, None] = {}
+        """Blobs known to be stored and marked as used in this hour, which later calls may share."""
         self._steady: dict[str, tuple[Any, str]] = {}
         """Model, prompt and tools of the last call with their hashes; they rarely change between calls."""
         self._swept_in = -1
@@ -221,9 +221,9 @@ class CallRecorder:
             ),
         )
         self._added += row["bytes"] + sum(map(len, blobs.values()))
-        self._seen.update(dict.fromkeys(blobs, hour))
+        self._seen.update(dict.fromkeys(blobs))
         if len(self._seen) > MOST_SEEN:
-            self._seen = dict(list(self._seen.items())[MOST_SEEN // 2 :])
+            self._seen = dict.fromkeys(list(self._seen)[MOST_SEEN // 2 :])
         names.hour = hour
         names.fresh.clear()
 
@@ -235,7 +235,7 @@ class CallRecorder:
         steady: dict[str, Any] = {"model": request.model, **structs.asdict(request.system), "tools": request.tools}
         for kind, part in steady.items():
             last, name = self._steady.get(kind, (None, ""))
-            if last != part or self._seen.get(name) != hour:
+            if last != part or name not in self._seen:
                 data = _STEADY[kind](part)
                 parts[name := digest(data)] = data
                 self._steady[kind] = (part, name)
@@ -259,7 +259,7 @@ class CallRecorder:
         packed = {
             name: data.decode() if data.startswith(b'["') else _pack(data)  # pages of hashes as they are
             for name, data in parts.items()
-            if self._seen.get(name) != hour
+            if name not in self._seen
         }
         return packed, row, names
 
@@ -324,8 +324,9 @@ class CallRecorder:
                 break
             oldest = max(oldest, row["seen_hour"] + 1)
             left -= row["bytes"]
+        if now != self._swept_in:
+            self._seen = {}
         self._swept_in, self._added = now, 0
-        self._seen = {name: hour for name, hour in self._seen.items() if hour == now}
         if left > most and not self._full:
             log.warning("nothing more is recorded in this hour: %d MB are used (record.maxMegabytes)", left >> 20)
         self._full = left > most

@@ -31,6 +31,8 @@ Ts = TypeVarTuple("Ts")
 BUSY_TIMEOUT_MS = 10_000
 PRAGMAS = ("synchronous = NORMAL", "foreign_keys = ON", "cache_size = -500")
 """At most half a megabyte of pages: what a connection drops is still in the system's own cache of files."""
+READER_PRAGMA = "cache_size = -100"
+"""What is read beside the writer is mostly read once."""
 LARGEST_HERE = 256 * 1024
 """Characters of parameters up to which a write runs on the loop's thread."""
 LONGEST_LOG = 1000
@@ -504,6 +506,7 @@ def _connect_reader(path: Path) -> apsw.Connection:
     try:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        connection.execute(f"PRAGMA {READER_PRAGMA}").fetchall()
         _keep_plans(connection)
     except apsw.Error as error:
         raise _to_state_error(error, path) from error
