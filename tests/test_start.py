@@ -72,7 +72,8 @@ LOOKING_BUDGET = 316
 ASKING_BUDGET = 136
 """One question to a running gateway, from `openclaw` typed to the answer printed."""
 TALKING_BUDGET = 203
-GATEWAY_BUDGET = 510
+GATEWAY_BUDGET = 513
+"""Five small modules have Python's own hashes: OpenSSL would be one, and 3 MiB."""
 TURN_BUDGET = 570
 
 
@@ -178,7 +179,7 @@ def test_a_gateway_that_waits_has_loaded_only_what_waiting_takes(openclaw_home: 
     assert not heavy & loaded
     rare = {"pyjson5", "psutil", "watchfiles", "anyio", "websockets", "multiprocessing", "html"}
     rare |= {"difflib", "email", "imaplib", "zipfile", "mimetypes", "cronsim", "csv"}
-    rare |= {"click", "typing_extensions", "sysconfig", "lzma", "ssl"}
+    rare |= {"click", "typing_extensions", "sysconfig", "lzma", "ssl", "_hashlib"}
     assert not rare & loaded
     assert not {"openclaw.gateway.doctor", "openclaw.gateway.service", "openclaw.gateway.status"} & set(modules)
     assert not [name for name in modules if name.startswith(("openclaw.models.providers.", "openclaw.tools.build"))]

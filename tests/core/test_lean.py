@@ -60,6 +60,18 @@ async def main():
 asyncio.run(main())
 """
 
+HASHES = """
+import hashlib, hmac, json
+def digests():
+    found = [hashlib.new(name, b"a word").hexdigest() for name in sorted(hashlib.algorithms_guaranteed)
+             if not name.startswith("shake")]
+    keyed = hmac.new(b"key", b"a word", "sha256"), hmac.new(b"key", b"a word", hashlib.sha1)
+    quick = hmac.digest(b"key", b"a word", "sha256").hex()
+    named = hashlib.blake2b(b"a word", digest_size=16).hexdigest()
+    assert hmac.compare_digest("same", "same") and not hmac.compare_digest("same", "other")
+    return [*found, *(each.hexdigest() for each in keyed), quick, named]
+"""
+
 
 def printed(program: str) -> Any:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE)
@@ -73,6 +85,14 @@ def test_asyncio_is_what_it_is_with_ssl_once_somebody_imports_that() -> None:
 
 def test_asyncio_encrypts_once_somebody_imports_ssl() -> None:
     assert printed(LEAN + ENCRYPTED) == ["HELLO\n", "HELLO\n", "refused"]
+
+
+def test_hashes_are_the_same_without_openssl_and_with_it_once_somebody_imports_ssl() -> None:
+    usual = printed(HASHES + "print(json.dumps(digests()))")
+    lean = "from openclaw.core.lean import import_asyncio, import_hashlib\nimport_hashlib()\nimport_asyncio()"
+    look = "import sys\nassert '_hashlib' not in sys.modules\nlean = digests()\n"
+    encrypts = "import ssl, _hashlib\nassert hashlib.pbkdf2_hmac is _hashlib.pbkdf2_hmac\n"
+    assert printed(lean + HASHES + look + encrypts + "print(json.dumps([lean, digests()]))") == [usual, usual]
 
 
 def test_msgspec_needs_no_typing_extensions() -> None:

@@ -28,6 +28,27 @@ def import_msgspec() -> None:
         import_module("msgspec")
 
 
+_HASHES = (
+    "_md5",
+    "_sha1",
+    "_sha3",
+    "_blake2",
+    *(("_sha2",) if sys.version_info >= (3, 12) else ("_sha256", "_sha512")),
+)
+
+
+def import_hashlib() -> None:
+    """Imports hashlib and hmac with Python's own hashes and without OpenSSL, which comes when somebody encrypts.
+
+    Some systems build a Python that has no hashes of its own: then as always.
+    """
+    if "hashlib" in sys.modules or not all(map(find_spec, _HASHES)):
+        return
+    with _without("_hashlib"):
+        import_module("hashlib")
+        import_module("hmac")
+
+
 def import_asyncio() -> None:
     """Imports asyncio without `ssl`, which it gets when somebody imports that.
 
@@ -66,3 +87,6 @@ def _tell_asyncio(ssl: ModuleType) -> None:
         if name.startswith("asyncio.") and getattr(module, "ssl", ssl) is None:
             module.ssl = ssl  # type: ignore[attr-defined]
     reload(sys.modules["asyncio.sslproto"])  # it makes more of ssl than a name
+    for name in ("hashlib", "hmac"):
+        if name in sys.modules:
+            reload(sys.modules[name])

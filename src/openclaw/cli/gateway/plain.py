@@ -6,7 +6,7 @@ Help, mistakes and everything else are left to the command itself (`group`), whi
 from typing import TYPE_CHECKING, Any
 
 from openclaw.core.deferred import Deferred
-from openclaw.core.lean import import_asyncio, import_msgspec
+from openclaw.core.lean import import_asyncio, import_hashlib, import_msgspec
 
 if TYPE_CHECKING:
     from openclaw.cli import root
@@ -42,6 +42,7 @@ def run(arguments: list[str]) -> int:
     options = read_plainly(arguments[1:])
     if options is None:
         return root.run(arguments)
+    import_hashlib()
     import_msgspec()
     import_asyncio()
     try:
