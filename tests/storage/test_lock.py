@@ -93,6 +93,11 @@ def test_a_paused_lock_is_free_for_others_and_taken_again_with_the_same_file(tmp
     other.release()  # and removes the file
     assert lock.take(ME) and read_holder(path) == ME
     lock.pause()
+    assert other.take(Holder(pid=os.getpid(), created_at=1, owner="a longer name than the other"))
+    other.pause()
+    assert lock.take(ME) and read_holder(path) == ME
+    other.release()
+    lock.pause()
     file = path.stat().st_ino
     assert lock.take(ME) and path.stat().st_ino == file
     lock.pause()

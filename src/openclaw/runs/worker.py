@@ -296,7 +296,7 @@ class RunService:
 
     @property
     def busy(self) -> int:
-        return sum(map(self.is_running, self._sessions))
+        return sum(session.active is not None for session in self._sessions.values())
 
     @property
     def running(self) -> int:

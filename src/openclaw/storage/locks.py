@@ -40,8 +40,6 @@ class KernelLock:
         self.path = path
         self._fd: int | None = None
         self._held = False
-        self._size = -1
-        """Bytes of the name in the file; -1 when they are not ours."""
 
     def take(self, holder: Holder) -> bool:
         """Tries once; True when the lock was acquired."""
@@ -52,8 +50,9 @@ class KernelLock:
                 fd = self._fd = self._open() if self._fd is None else self._fd
                 try:
                     locked = _lock(fd)
+                    about = os.fstat(fd)
                     # The last owner may have removed the file between our open and our lock: then try its successor.
-                    self._held = locked and _same_file(fd, self.path)
+                    self._held = locked and _is_at(self.path, about)
                 finally:
                     if not self._held:
                         self._close()
@@ -65,9 +64,8 @@ class KernelLock:
         with contextlib.suppress(OSError):
             os.lseek(fd, 0, os.SEEK_SET)
             size = os.write(fd, msgspec.json.encode(holder))
-            if size != self._size:
+            if size < about.st_size:  # an earlier holder's longer name
                 os.ftruncate(fd, size)
-            self._size = size
         return True
 
     def _open(self) -> int:
@@ -101,13 +99,13 @@ class KernelLock:
             with contextlib.suppress(OSError):
                 # Unlinked while still locked: after the close another process may hold this file.
                 ours = self._held or _lock(self._fd)
-                if ours and sys.platform != "win32" and _same_file(self._fd, self.path):
+                if ours and sys.platform != "win32" and _is_at(self.path, os.fstat(self._fd)):
                     self.path.unlink()
         finally:
             self._close()
 
     def _close(self) -> None:
-        fd, self._fd, self._held, self._size = self._fd, None, False, -1
+        fd, self._fd, self._held = self._fd, None, False
         if fd is not None:
             os.close(fd)
 
@@ -156,9 +154,10 @@ def read_holder(path: Path) -> Holder | None:
         return None
 
 
-def _same_file(fd: int, path: Path) -> bool:
+def _is_at(path: Path, about: os.stat_result) -> bool:
+    """Whether the file that `about` tells of is the one at `path`."""
     try:
-        return os.path.samestat(os.fstat(fd), path.stat())
+        return os.path.samestat(about, os.stat(path))  # noqa: PTH116 (twice in every turn)
     except OSError:
         return False
 
