@@ -87,8 +87,8 @@ def test_a_paused_lock_is_free_for_others_and_taken_again_with_the_same_file(tmp
     lock, other = KernelLock(path), KernelLock(path)
     assert lock.take(Holder(pid=os.getpid(), created_at=1, owner="a longer name than the other"))
     lock.pause()
-    assert path.exists()
-    assert other.take(ME)
+    assert path.exists() and read_holder(path) is None
+    assert other.take(ME) and read_holder(path) == ME
     assert not lock.take(ME)
     other.release()  # and removes the file
     assert lock.take(ME) and read_holder(path) == ME

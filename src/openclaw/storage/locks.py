@@ -85,9 +85,15 @@ class KernelLock:
         return True
 
     def pause(self) -> None:
-        """Lets others have the lock, but leaves the file open, so that the next `take` needs no new one."""
+        """Lets others have the lock, but leaves the file open, so that the next `take` needs no new one.
+
+        The file then names nobody: programs that look only at what it says find it free, too.
+        """
         if self._held and self._fd is not None:
             self._held = False
+            with contextlib.suppress(OSError):
+                os.lseek(self._fd, 0, os.SEEK_SET)
+                os.write(self._fd, b" " * os.fstat(self._fd).st_size)
             _unlock(self._fd)
 
     def release(self) -> None:
