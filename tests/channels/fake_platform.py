@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from openclaw.core.channel import Action, Address, ChannelFacts, Inbound, Outbound, Receipt, TakesEvents
+from openclaw.core.channel import Action, Address, ChannelFacts, Inbound, Outbound, Receipt, TakesEvents, Unsure
 
 FACTS: dict[str, Any] = {"actions": ("send", "edit", "delete"), "edit_every": 1.0, "buttons": True}
 
@@ -19,6 +19,8 @@ class Slate:
         """The messages that are there now, by id, as they look."""
         self.calls: list[Outbound] = []
         self.faults: dict[Action, list[Exception]] = {}
+        self.cuts = 0
+        """So many of the next messages arrive, but nobody learns of it."""
         self.answers: list[tuple[str, str]] = []
         """What people who pressed a button were told."""
         self.gate: asyncio.Event | None = None
@@ -44,6 +46,9 @@ class Slate:
             self._count += 1
             name = self._keys[message.key] = f"m{self._count}"
             self.chat[name] = message
+            if self.cuts:
+                self.cuts -= 1
+                raise Unsure("cut")
             return Receipt(id=name)
         assert message.about in self.chat
         if message.action == "delete":

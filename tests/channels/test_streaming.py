@@ -256,13 +256,18 @@ async def test_a_preview_that_somebody_deleted_does_not_take_the_answer_with_it(
     assert talk.slate.texts()[-1] == "Good day."
 
 
-async def test_a_run_taken_up_after_a_kill_goes_on_in_the_same_message(db: Database, fake_clock: FakeClock) -> None:
-    slate = Slate()
+@pytest.mark.parametrize("recorded", [True, False])
+async def test_a_run_taken_up_after_a_kill_goes_on_in_the_same_message(
+    db: Database, fake_clock: FakeClock, recorded: bool
+) -> None:
+    slate = Slate(idempotent=True)
     killed = Talk(db, fake_clock, slate)
     async with killed.alive():
         run = await killed.ask()
         killed.write(run, WORDS)
         await killed.until(lambda: bool(slate.chat))
+    if not recorded:  # it was killed just after the message had left
+        await killed.outbox.forget_preview("run", Address(channel="slate", to="ada"))
     talk = Talk(db, fake_clock, slate)
     async with talk.alive():
         run = await talk.ask(again=True)
@@ -271,6 +276,40 @@ async def test_a_run_taken_up_after_a_kill_goes_on_in_the_same_message(db: Datab
         await talk.end(run, talk.finish(run, WORDS * 4))
         await talk.quiet()
     assert slate.texts() == [(WORDS * 4).strip()]
+
+
+async def test_an_account_taken_over_goes_on_in_the_message_that_another_node_has_just_sent(
+    db: Database, fake_clock: FakeClock
+) -> None:
+    slate = Slate(idempotent=True)
+    killed, talk = Talk(db, fake_clock, slate), Talk(db, fake_clock, slate)
+    talk.platforms.clear()
+    async with talk.alive():
+        async with killed.alive():
+            for each in (talk, killed):
+                run = await each.ask()
+                each.write(run, WORDS)
+            await killed.until(lambda: bool(slate.chat))
+        await killed.outbox.forget_preview("run", Address(channel="slate", to="ada"))
+        talk.platforms["slate", "default"] = slate
+        talk.streams.wake()
+        talk.write(run, WORDS)
+        await talk.until(lambda: slate.texts() == [(WORDS * 2).strip()])
+        await talk.end(run, talk.finish(run, WORDS * 3))
+        await talk.quiet()
+    assert slate.texts() == [(WORDS * 3).strip()]
+
+
+async def test_what_was_written_while_a_preview_was_in_doubt_is_seen(db: Database, fake_clock: FakeClock) -> None:
+    talk = Talk(db, fake_clock, Slate(idempotent=True))
+    talk.slate.cuts, talk.slate.gate = 1, asyncio.Event()
+    async with talk.alive():
+        run = await talk.ask()
+        talk.write(run, WORDS)
+        await talk.until(lambda: bool(talk.slate.calls))
+        talk.write(run, WORDS)
+        talk.slate.gate.set()
+        await talk.until(lambda: talk.slate.texts() == [(WORDS * 2).strip()])
 
 
 async def test_what_a_kill_left_of_a_run_that_had_ended_is_taken_back_at_the_start(
@@ -297,7 +336,7 @@ async def test_a_preview_that_left_without_an_answer_is_not_sent_twice(
     async with talk.alive():
         run = await talk.ask()
         talk.write(run, WORDS)
-        await talk.until(lambda: len(talk.slate.calls) == (2 if idempotent else 1))
+        await talk.until(lambda: len(talk.slate.calls) == (3 if idempotent else 1))
         await talk.end(run, talk.finish(run, WORDS + "End."))
         await talk.quiet()
     sends = [each for each in talk.slate.calls if each.action == "send"]

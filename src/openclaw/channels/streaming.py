@@ -112,6 +112,8 @@ class LiveReply:
         self.shown = ""
         self.due = 0.0
         self.given_up = False
+        self.may_be_there = False
+        """Its first words may have been sent before, and stand there as they were then."""
         self.lock = asyncio.Lock()
         """Held while the preview is sent or edited: the answer waits for it."""
         self.task: asyncio.Task[None] | None = None
@@ -273,6 +275,7 @@ class ReplyStreams:
             return
         else:
             reply.begin_again()
+        reply.may_be_there = isinstance(event, RunResumed)
         reply.node = told.node
         if not reply.node:
             self._outbox.streams.enter(request.run_id, request.reply_to, reply.end)
@@ -381,8 +384,10 @@ class ReplyStreams:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def wake(self) -> None:
-        """An account was connected: previews that an earlier process left there can be taken back."""
+        """An account was connected: previews that an earlier process left there can be taken back, or gone on with."""
         self._sweeps = True
+        for reply in self._replies.values():
+            reply.may_be_there = not reply.shown
         self._stirred.set()
 
     async def settled(self, run_id: str, to: Address) -> None:
@@ -451,6 +456,7 @@ class ReplyStreams:
                 # What is edited, or has a name, may be repeated; else it can only be guessed whether it is there.
                 repeatable = bool(reply.shown) or platform.facts.idempotent
                 reply.given_up = isinstance(error, MessageRefused) or not repeatable
+                reply.may_be_there = not reply.shown
                 reply.dirty = True
             except Exception:  # the platform's code may be a plugin's
                 log.exception("channel %s: a preview failed", reply.to.channel)
@@ -466,14 +472,15 @@ class ReplyStreams:
     async def _put_up(self, reply: LiveReply, platform: Platform, text: str, number: int) -> None:
         name = f"{place_of(reply.run_id, reply.to)}:preview:{number}"
         known = await self._outbox.preview(reply.run_id, reply.to)
-        if known is not None:
-            changed = Outbound(to=reply.to, text=text, action="edit", about=known, key=_key(f"{name}:{text}"))
-            await platform.send(changed)
-            return
-        reply_to = reply.request.reply_to_id or None
-        first = Outbound(to=reply.to, text=text, reply_to=None if number else reply_to, key=_key(name))
-        receipt = await platform.send(first)
-        await self._outbox.record_preview(reply.run_id, reply.to, receipt.id)
+        if known is None:
+            reply_to = reply.request.reply_to_id or None
+            first = Outbound(to=reply.to, text=text, reply_to=None if number else reply_to, key=_key(name))
+            known = (await platform.send(first)).id
+            await self._outbox.record_preview(reply.run_id, reply.to, known)
+            if not (reply.may_be_there and platform.facts.idempotent):
+                return
+        await platform.send(Outbound(to=reply.to, text=text, action="edit", about=known, key=_key(f"{name}:{text}")))
+        reply.may_be_there = False
 
     async def _finish(self, reply: LiveReply) -> None:
         async with reply.lock:
