@@ -1,6 +1,7 @@
 """Processes that tests start, seen from outside; one may end at any moment, also while it is looked at."""
 
 import os
+from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
@@ -14,13 +15,13 @@ def is_alive(pid: int) -> bool:
 
 
 def children(program: str = "", saying: str = "", of: int | None = None) -> set[int]:
-    """The processes below this one, or below `of`, of a program, and with something in their command line."""
+    """The processes below this one, or below `of`, whose program's name begins so, with something in their words."""
     found = set()
     for each in psutil.Process(of or os.getpid()).children(recursive=True):
         try:
             words = each.cmdline()
         except psutil.Error:  # ended meanwhile
             continue
-        if program in "".join(words[:1]) and saying in " ".join(words):
+        if Path("".join(words[:1])).name.startswith(program) and saying in " ".join(words):
             found.add(each.pid)
     return found

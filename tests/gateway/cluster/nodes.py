@@ -59,9 +59,15 @@ class Node(GatewayProcess):
 
 @contextmanager
 def nodes(root: Path, url: str, config: dict[str, Any], *names: str) -> Iterator[list[Node]]:
-    """A gateway for each name, all of them ready."""
+    """A gateway for each name, all of them ready; when the test fails, it shows what they said."""
     with ExitStack() as stack:
-        yield [stack.enter_context(Node(root, name, url, config)) for name in names]
+        started = [stack.enter_context(Node(root, name, url, config)) for name in names]
+        try:
+            yield started
+        except BaseException:
+            for node in started:
+                print(f"--- {node.name}\n{node.output()}")
+            raise
 
 
 def settings(root: Path, model: MockModelServer, **more: Any) -> dict[str, Any]:
