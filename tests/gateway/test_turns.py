@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openclaw.core.errors import ConfigError, SessionBusy
-from openclaw.core.events import ToolStarted, ToolUpdated
+from openclaw.core.events import ToolEnded, ToolStarted, ToolUpdated
 from openclaw.core.harness import Steering
 from openclaw.core.messages import Assistant, Image, Text, ToolResult, User
 from openclaw.process.group import members
@@ -245,7 +245,13 @@ async def test_a_stop_while_a_tool_runs_ends_it_and_says_so_in_the_transcript(op
     never = calls("exec", command="echo $$; sleep 600 & sleep 600")
     model = ScriptedModel([calls("write", path="x", content="y"), never], says("Stopped, then."))
     async with openclaw_home.assistant(model) as app:
-        heard = await stopped_at(app, "go", lambda event: isinstance(event, ToolUpdated))
+        awaited = {ToolEnded, ToolUpdated}  # of both calls, whichever is first
+
+        def is_time(event: object) -> bool:
+            awaited.discard(type(event))
+            return not awaited
+
+        heard = await stopped_at(app, "go", is_time)
         pid = next(int(event.text) for event in heard.events if isinstance(event, ToolUpdated))
         assert members(pid) == set()
         done, stopped = results(written(openclaw_home))

@@ -28,8 +28,10 @@ class Budget(dict[str, float]):
     """The most of each kind."""
 
 
-TURN = Budget(calls=950, statements=23, commits=4, writes=3, syncs=0, trips=0, blocks=100)
-"""Of a turn of a conversation, however long: two commits, and two more where the machine is slow to get there."""
+TURN = Budget(calls=950, statements=23, commits=4, writes=4, syncs=0, trips=0, blocks=100)
+"""Of a turn of a conversation, however long: two commits, and two more where the machine is slow to get there.
+
+Two writes are of the transcript, and two of its lock's file, which names its holder and then nobody."""
 MORE_FOR_A_MESSAGE = 0.1
 """Calls for each message that was said before: nothing looks at them."""
 TOOL_CALL = Budget(calls=900, statements=11, commits=3, writes=2, syncs=0, trips=1, blocks=20)
