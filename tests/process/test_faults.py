@@ -9,6 +9,7 @@ from subprocess import DEVNULL
 
 import pytest
 
+from openclaw.process.child import ask_program
 from tests.process.users import FAULTS, ROOT, USERS, recorded
 from tests.processes import is_alive
 
@@ -50,3 +51,22 @@ async def test_a_child_ends_with_the_one_who_started_it_however_that_dies(tmp_pa
         parent.kill()
         parent.wait()
     await until_gone(recorded(tmp_path))
+
+
+DIES_AT_A_START = """
+import os, signal, subprocess
+from openclaw.process import group
+
+reading, writing = os.pipe()
+with group.starting(writing):
+    child = subprocess.Popen(["sh", "-c", "sleep 3600 & wait"], stdout=writing, start_new_session=True)
+    print(child.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+async def test_a_child_ends_with_the_one_who_was_just_starting_it() -> None:
+    said = await ask_program([sys.executable, "-c", DIES_AT_A_START], env=dict(os.environ), seconds=DEADLINE)
+    assert said.code == -9
+    await until_gone({int(said.out)})

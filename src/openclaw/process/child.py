@@ -142,19 +142,20 @@ class PipedProcess:
         after: Sequence[str] = (),
     ) -> None:
         self.after = after
-        group.start_watchdog()
         pairs = [os.pipe() for _ in range(1 if merged else 2)]
         try:
-            self._process = subprocess.Popen(
-                argv,
-                cwd=cwd,
-                env=env,
-                stdin=subprocess.PIPE if fed else stdin,
-                bufsize=0,
-                stdout=pairs[0][1],
-                stderr=pairs[-1][1],
-                start_new_session=True,
-            )
+            with group.starting(pairs[0][1]):
+                self._process = subprocess.Popen(
+                    argv,
+                    cwd=cwd,
+                    env=env,
+                    stdin=subprocess.PIPE if fed else stdin,
+                    bufsize=0,
+                    stdout=pairs[0][1],
+                    stderr=pairs[-1][1],
+                    start_new_session=True,
+                )
+                group.tie(self._process.pid)
         except BaseException:
             for reading, _ in pairs:
                 os.close(reading)
@@ -163,7 +164,6 @@ class PipedProcess:
             for _, writing in pairs:
                 os.close(writing)
         self.pid = self._process.pid
-        group.tie(self.pid)
         self.outputs: Sequence[int] = [reading for reading, _ in pairs]
         self.input = self._process.stdin.fileno() if self._process.stdin else None
 

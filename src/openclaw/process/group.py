@@ -6,7 +6,8 @@ import asyncio
 import os
 import signal
 import subprocess
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -189,7 +190,8 @@ async def kill_group(leader: int) -> None:
 
 # Our own end.
 
-# Reads which groups are ours until its input ends, which it does however we end, and kills those that are left.
+# Reads which groups are ours until its input ends, which it does however we end, and kills those that are left. Of one
+# that was just being started only the pipe of its output is known: who has that is found where there is a /proc.
 _WATCHDOG = """
 trap '' HUP INT TERM; ours=' '
 while read -r sign pid; do
@@ -198,7 +200,17 @@ while read -r sign pid; do
     -*" $pid "*) ours="${ours%% "$pid" *} ${ours#* "$pid" }" ;;
   esac
 done
-for pid in $ours; do kill -9 "-$pid"; done
+for pid in $ours; do
+  case $pid in
+    pipe:*) ls -l /proc/[0-9]*/fd | while read -r line; do
+      case $line in
+        /proc/*) at="${line#/proc/}"; at="${at%%/*}" ;;
+        *" $pid") kill -9 "-$at" || kill -9 "$at" ;;
+      esac
+    done ;;
+    *) kill -9 "-$pid" ;;
+  esac
+done
 """
 
 
@@ -214,6 +226,17 @@ def tie(leader: int) -> None:
 
 def untie(leader: int) -> None:
     _tell_watchdog(f"- {leader}\n")
+
+
+@contextmanager
+def starting(output: int) -> Iterator[None]:
+    """Surrounds the start of a child that writes to the pipe `output`, and `tie`: we may die in between."""
+    name = f"pipe:[{os.fstat(output).st_ino}]"
+    _tell_watchdog(f"+ {name}\n")
+    try:
+        yield
+    finally:
+        _tell_watchdog(f"- {name}\n")
 
 
 def _tell_watchdog(line: str) -> None:
