@@ -260,7 +260,7 @@ async def test_a_preview_that_somebody_deleted_does_not_take_the_answer_with_it(
 async def test_a_run_taken_up_after_a_kill_goes_on_in_the_same_message(
     db: Database, fake_clock: FakeClock, recorded: bool
 ) -> None:
-    slate = Slate(idempotent=True)
+    slate = Slate(idempotent=not recorded)
     killed = Talk(db, fake_clock, slate)
     async with killed.alive():
         run = await killed.ask()
